@@ -59,6 +59,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     fine_print: bool = (
         False  # a warning of it is of the size of gradients or of rounding: what is trained is what was asked
     )
+    first: bool = False  # a warning of it says that answers or rewards are others: before what a step costs
     about_keys: bool = (
         False  # rests on which keys a release has, of which those that are not bundled have others
     )

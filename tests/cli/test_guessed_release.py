@@ -288,3 +288,13 @@ ASKED = (
 
 def test_check_keeps_the_number_of_the_release_that_a_finding_holds_in_alone() -> None:
     assert f"only if the release is verl {NEWEST}: " in answered(ASKED, command="check")
+
+
+def test_a_reward_function_that_later_releases_do_not_read_bounds_the_release() -> None:
+    launch = f"{LAUNCH} custom_reward_function.path=/rewards.py"
+    assert reported(launch)["premises"]["release_likely"][-1] == "0.8.0"
+    apart = launch.replace("trainer.main_ppo", "experimental.fully_async_policy.fully_async_main")
+    assert reported(apart)["premises"]["release_likely"][-1] == NEWEST
+    told = answered(launch, "--verl-version", NEWEST, "--full")
+    assert f"Nothing reads custom_reward_function.path=/rewards.py in verl {NEWEST}" in told
+    assert "NotImplementedError" in told

@@ -2,6 +2,9 @@
 
 from tests.plan import jobs
 from tests.plan.jobs import ACTOR, JOBS, MEGATRON, REF, ROLLOUT, SmallJob
+from tuner.advise.refusals import started
+from tuner.consultation.consult import job_of
+from tuner.consultation.premises import Premises
 from tuner.plan.space import Option, Space, space_of
 from tuner.rules.case import figures
 from tuner.workload import Phase
@@ -12,6 +15,26 @@ STAGED = (*MEGATRON, f"{ACTOR}.megatron.pipeline_model_parallel_size=2")
 
 def options(space: Space, name: str) -> dict[str, Option]:
     return {option.text: option for axis in space.axes if axis.name == name for option in axis.options}
+
+
+def packing_of(release: str) -> dict[str, Option]:
+    """The options of packing for a job that pads, and asks for PyTorch's attention."""
+    words = (
+        *(word for word in jobs.COMMON if "dynamic" not in word and "padding" not in word),
+        "actor_rollout_ref.model.use_remove_padding=False",
+        "+actor_rollout_ref.model.override_config.attn_implementation=sdpa",
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu=2",
+        f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=2",
+        f"{REF}.log_prob_micro_batch_size_per_gpu=2",
+    )
+    premises = Premises(model="qwen2.5-7b", gpu="8xh100-sxm", verl_version=release)
+    read, _ = job_of("/dev/null", words, premises)
+    return options(space_of(started(read.reading, headroom=jobs.HEADROOM, allow=()).reading), "packing")
+
+
+def test_packing_by_a_package_that_may_not_be_there_is_no_axis() -> None:
+    assert packing_of("0.9.1")
+    assert not packing_of("0.7.1")
 
 
 def whole_space(job: SmallJob) -> Space:

@@ -152,7 +152,13 @@ def test_its_engine_has_settings_of_its_own(version: str) -> None:
     assert service.starts_first == (version == "0.7.0")
 
 
-@pytest.mark.parametrize("version", MOVED)
+@pytest.mark.parametrize("version", ["0.9.0", "0.9.1"])
+def test_nothing_reads_the_old_section_any_more(version: str) -> None:
+    old = (f"{OLD}.enable=True", f"{OLD}.model.path={PATH}")
+    assert workload_of((*DYNAMIC, *old), version).reward is None
+
+
+@pytest.mark.parametrize("version", [version for version in MOVED if version < "0.9"])
 def test_the_old_section_still_counts(version: str) -> None:
     old = (f"{OLD}.enable=True", f"{OLD}.model.path={PATH}", f"{OLD}.rollout.gpu_memory_utilization=0.2")
     new = (f"{NEW}.rollout.name=sglang", f"{NEW}.rollout.gpu_memory_utilization=0.6")
@@ -162,7 +168,7 @@ def test_the_old_section_still_counts(version: str) -> None:
     assert service.server is not None
     assert service.server.engine is RolloutEngine.SGLANG
     assert service.server.memory_fraction == 0.2
-    assert service.server.sleep_level == (1 if version >= "0.9.0" else 2)
+    assert service.server.sleep_level == 2
 
 
 @pytest.mark.parametrize("version", SERVED)

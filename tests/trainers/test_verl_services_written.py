@@ -13,7 +13,10 @@ def test_the_fraction_goes_where_it_is_read(version: str) -> None:
     own = reward_of(version, "rollout.name=vllm")
     for overrides, section in (
         ((*DYNAMIC, *own), OLD if version == "0.7.0" else NEW),
-        ((*DYNAMIC, *own, f"++{OLD}.rollout.gpu_memory_utilization=0.4"), OLD),  # which later releases take
+        (  # which later releases take until 0.9.0
+            (*DYNAMIC, *own, f"++{OLD}.rollout.gpu_memory_utilization=0.4"),
+            NEW if version >= "0.9" else OLD,
+        ),
     ):
         workload = workload_of(overrides, version)
         assert workload.reward is not None and workload.reward.server is not None

@@ -6,7 +6,7 @@ from math import ceil
 from msgspec.structs import replace
 
 from tuner.plan.axes import Axis, axis
-from tuner.rules.packing import packed
+from tuner.rules.packing import needs_flash, packed
 from tuner.rules.rungs import with_head
 from tuner.rules.second_fsdp import sharded_by_second
 from tuner.workload import (
@@ -26,7 +26,8 @@ _SHARES_RECOMPUTED = (0.25, 0.5, 0.75)  # of the layers of a stage
 def state_axes(workload: Workload) -> Iterator[Axis]:
     """The axes of the actor's engine and head, then of the others' engines."""
     yield axis("strategy", workload, _strategies(workload), layout=True)
-    yield axis("packing", workload, [("packed", packed(workload))])
+    if not needs_flash(workload, in_rows := packed(workload)):  # a plan is pasted where nothing is installed
+        yield axis("packing", workload, [("packed", in_rows)])
     yield axis("states", workload, _states(workload, workload.actor.engine, _actor))
     yield axis("recomputation", workload, _recomputation(workload, workload.actor.engine, _actor))
     yield axis("gathering", workload, _gathering(workload))

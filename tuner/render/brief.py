@@ -49,11 +49,14 @@ class _Lever(Struct, frozen=True, kw_only=True):
     def rank(self, advice: Advice) -> tuple[float, ...]:
         """What is wrong first, then what the job needs, then by the share of the step, whoever decides.
 
-        A warning that nothing can be gained by, such as that a key is an old one, comes last. One of time
-        that no setting mends is of a loss that the seconds do not even count.
+        That answers are cut short, or learned from otherwise, is next to what is wrong. A warning
+        that nothing can be gained by, such as that a key is an old one, comes last. One of time that no
+        setting mends is of a loss that the seconds do not even count.
         """
         if self.finding.severity is Severity.ERROR:
             return (0,)
+        if self.finding.rule.first and self.finding.severity is Severity.WARNING:
+            return (0.5,)
         if self.part is not None:
             return (1 if self.part.needed else 2, -_share_of_part(self.part, advice))
         if self.finding.severity is Severity.WARNING and self.finding.proposal is None:

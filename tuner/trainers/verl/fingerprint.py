@@ -13,6 +13,7 @@ from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.trainers.verl.schema import releases_with
+from tuner.trainers.verl.unread_keys import reading
 from tuner.versions import at_least
 
 _COMPLETE = 0.9  # share of a release's keys that a composed configuration has at least
@@ -138,7 +139,11 @@ def likest(tree: Tree, config: str, unread: tuple[Path, ...] = (), oldest: str =
 
 
 def as_likely(
-    guess: ReleaseChoice, keys: Iterable[Path], configs: tuple[str, ...], required: Iterable[Path] = ()
+    guess: ReleaseChoice,
+    keys: Iterable[Path],
+    configs: tuple[str, ...],
+    required: Iterable[Path] = (),
+    program: str = "",
 ) -> ReleaseChoice:
     """The guess, with those of the other releases alone that lack no more of the keys than the guessed one.
 
@@ -151,8 +156,10 @@ def as_likely(
         keys: that the user sets, without those that are added to the release's own.
         configs: of verl, any of which may have them.
         required: those of them without which Hydra refuses to start.
+        program: the module that the launch starts, which reads them.
     """
-    lacks, needs = _lacked(guess.plausible, keys, configs), _lacked(BUNDLED, required, configs)
+    lacks = _lacked(guess.plausible, keys, configs, program)
+    needs = _lacked(BUNDLED, required, configs, program)
     having = [other for other in guess.plausible if not needs[other]]
     if guess.version == BUNDLED[-1]:
         if not having or not needs[guess.version]:
@@ -195,11 +202,13 @@ def _narrowed(guess: ReleaseChoice, lacks: Mapping[str, int], needs: Mapping[str
     return replace(guess, plausible=tuple(other for other in BUNDLED if other in likely))
 
 
-def _lacked(versions: Iterable[str], keys: Iterable[Path], configs: tuple[str, ...]) -> dict[str, int]:
-    """How many of the keys each release lacks, of those that any has."""
+def _lacked(
+    versions: Iterable[str], keys: Iterable[Path], configs: tuple[str, ...], program: str = ""
+) -> dict[str, int]:
+    """How many of the keys each release lacks or has without reading them, of those that any has."""
     lacks = dict.fromkeys(versions, 0)
     for key in keys:
-        having = releases_with(key, configs)
+        having = reading(releases_with(key, configs), key, program)
         for version in lacks if having else ():  # what no release has tells nothing
             lacks[version] += version not in having
     return lacks

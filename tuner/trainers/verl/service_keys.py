@@ -1,8 +1,9 @@
 """Keys of the reward model and of distillation by meaning.
 
 How the releases behind a key are written says :mod:`tuner.trainers.verl.keys`. Until 0.7.0 the section is
-``reward_model``. Later releases have ``reward.reward_model``, and take what the old section sets all the
-same: ``experimental/reward_loop/reward_loop.py`` (``migrate_legacy_reward_impl``).
+``reward_model``. Later releases have ``reward.reward_model``, and up to 0.8.0 take what the old section sets
+all the same: ``experimental/reward_loop/reward_loop.py`` (``migrate_legacy_reward_impl``). Who still does
+says :mod:`tuner.trainers.verl.unread_keys`.
 """
 
 from collections.abc import Mapping

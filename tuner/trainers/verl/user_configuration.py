@@ -389,7 +389,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         overrides = self.arguments.overrides
         added = {split_key(one.key) for one in overrides if one.kind is not OverrideKind.CHANGE}
         keys = [path for path in self.keys if path not in added]
-        return as_likely(guess, keys, self.configs, self.required_keys)
+        return as_likely(guess, keys, self.configs, self.required_keys, self.program)
 
     @property
     def _project(self) -> "ProjectCode | None":

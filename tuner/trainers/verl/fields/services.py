@@ -11,6 +11,7 @@ from tuner.trainers.verl.fields.served import ServedSource, read_server, replica
 from tuner.trainers.verl.models_built import built_models
 from tuner.trainers.verl.service_keys import ONLY_TEACHER, REWARD_SECTIONS, TEACHERS
 from tuner.trainers.verl.source import ReleaseSettings
+from tuner.trainers.verl.unread_keys import is_unread
 from tuner.workload import Batch, Pass, Rollout, Service, ServiceRole
 
 Models = tuple[tuple[str, ModelShape], ...]
@@ -62,6 +63,9 @@ def _uses_reward(source: ReleaseSettings) -> bool:
 def _meaning(source: ReleaseSettings, name: str) -> str:
     """The meaning that counts: the old section's where a later release still takes what it sets."""
     old = f"old_reward.{name}"
+    key = source.key(old)
+    if key is not None and is_unread(key, source.version, source.settings.started):
+        return f"reward.{name}"
     return old if source.value(old) is not None else f"reward.{name}"
 
 
@@ -125,7 +129,11 @@ def _is_trained(source: ReleaseSettings) -> bool:
 
 def reward_source(source: ReleaseSettings) -> ServedSource:
     """The settings of the reward model's inference engine, under the rollout's meanings."""
-    return ServedSource.of(source, REWARD_SECTIONS if source.since("0.7.1") else REWARD_SECTIONS[:1])
+    old, _new = REWARD_SECTIONS
+    if not source.since("0.7.1"):
+        return ServedSource.of(source, (old,))
+    unread = is_unread(f"{old}.", source.version, source.settings.started)
+    return ServedSource.of(source, REWARD_SECTIONS[1:] if unread else REWARD_SECTIONS)
 
 
 def _pool(source: ReleaseSettings) -> int:

@@ -39,6 +39,7 @@ RULE = Rule(
     goal=Goal.CORRECTNESS,
     numerics=Numerics.CHANGED,
     refuses=True,
+    first=True,
 )
 
 GUARDS = (
