@@ -38,7 +38,7 @@ class AlikeFindings(Struct, frozen=True, kw_only=True):
         line, keys = self.lines[0], [line.key for line in self.lines]
         if self._are_unknown:
             return _unknown(keys, self.release)
-        message = _without_release(plain(line.finding.message), self.release)
+        message = _without_release(plain(line.finding.message), self.release, plain(line.finding.only_in))
         if line.section and not line.overrides:
             message += _(" (not set: {key})").format(key=plain(line.key))
         others = [_("the same of {keys}").format(keys=listed(map(plain, keys[1:])))] if keys[1:] else []
@@ -80,7 +80,15 @@ def _unknown(keys: list[str], release: str) -> str:
     ).format(count=len(keys), release=release, keys=listed(map(plain, keys)))
 
 
-def _without_release(message: str, release: str) -> str:
-    """A message without the number of the release, which the last line of the command says of all."""
+def _without_release(message: str, release: str, condition: str) -> str:
+    """A message without the number of the release, which the last line of the command says of all.
+
+    Args:
+        message: of a finding.
+        release: that it was judged for.
+        condition: the releases that it holds in, which stand in front of it and keep their numbers.
+    """
+    before, condition, text = message.partition(condition) if condition else ("", "", message)
     trainer = release.partition(" ")[0]
-    return re.sub(rf"{re.escape(release)}(?![.\w]*\w)", trainer, message) if release else message
+    told = re.sub(rf"{re.escape(release)}(?![.\w]*\w)", trainer, text) if release else text
+    return f"{before}{condition}{told}"
