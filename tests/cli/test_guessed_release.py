@@ -2,13 +2,21 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
 
 from tests.cli.runner import run
+from tuner.advise.refusals import only_in
+from tuner.consultation.guessed_release import ReleaseWords
+from tuner.errors import Location
+from tuner.evidence import Evidence
+from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.tree import merged
+from tuner.render.checked.alike import alike
+from tuner.review.input_findings import FindingLine, InputFindings, JudgedFor
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
@@ -298,3 +306,40 @@ def test_a_reward_function_that_later_releases_do_not_read_bounds_the_release() 
     told = answered(launch, "--verl-version", NEWEST, "--full")
     assert f"Nothing reads custom_reward_function.path=/rewards.py in verl {NEWEST}" in told
     assert "NotImplementedError" in told
+
+
+@pytest.mark.parametrize(
+    ("some", "among", "words"),
+    [
+        (("0.4.0", "0.4.1"), ("0.4.0", "0.4.1", "0.9.0", "0.9.1"), "verl 0.4.0 to 0.4.1"),
+        (("0.9.0", "0.9.1"), ("0.4.0", "0.4.1", "0.9.0", "0.9.1"), "verl 0.9.0 to 0.9.1"),
+        (("0.4.1", "0.9.0"), ("0.4.0", "0.4.1", "0.9.0", "0.9.1"), "verl 0.4.1, 0.9.0"),
+        (("0.4.0", "0.4.1"), ("0.4.0", "0.4.1", "0.5.0"), "verl 0.4.1 or older"),
+        (("0.9.0", "0.9.1"), ("0.8.0", "0.9.0", "0.9.1"), "verl 0.9.0 or newer"),
+    ],
+)
+def test_words_for_releases_mean_none_that_nobody_looked_at(
+    some: tuple[str, ...], among: tuple[str, ...], words: str
+) -> None:
+    """ "0.4.1 or older" would say that 0.5.0, which the launch is taken not to be of, is otherwise."""
+    assert ReleaseWords(trainer="verl", versions=BUNDLED, older=False).of(some, among) == words
+
+
+def test_a_condition_keeps_the_number_that_a_check_leaves_out_of_the_rest() -> None:
+    rule = Rule(
+        code="CFG001",
+        name="unknown",
+        summary="",
+        severity=Severity.ERROR,
+        goal=Goal.CORRECTNESS,
+        numerics=Numerics.EXACT,
+    )
+    finding = Finding(
+        rule=rule, message="verl 0.4.1 lacks the key a.b", severity=Severity.ERROR, evidence=Evidence.EXACT
+    )
+    line = FindingLine(
+        location=Location(source="run.sh"), finding=only_in(finding, "verl 0.4.1 or older"), overrides=()
+    )
+    judged = cast("JudgedFor", SimpleNamespace(trainer="verl", release="0.4.1"))
+    (told,) = alike(InputFindings(source="run.sh", lines=(line,), judged_for=judged))
+    assert told.message == "only if the release is verl 0.4.1 or older: verl lacks the key a.b"

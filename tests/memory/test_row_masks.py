@@ -5,6 +5,7 @@ import pytest
 from tests import workloads
 from tests.trainers.launches import ACTOR, DYNAMIC, MODEL, STATIC, workload_of
 from tuner import batching, memory
+from tuner.timing.estimate import step_time
 from tuner.workload import Attention, Checkpointing, Phase, Workload
 
 _ASKED = f"+{MODEL}.override_config.attn_implementation=sdpa"
@@ -14,7 +15,7 @@ def masks(workload: Workload, phase: Phase) -> dict[str, int]:
     """The largest of each mask in the moments of a phase, by name."""
     estimate = memory.estimate(workload).phase(phase)
     assert estimate is not None
-    names = ("row_mask", "working_mask", "saved_masks")
+    names = ("row_mask", "working_mask", "saved_masks", "probabilities", "working_scores", "score_gradients")
     terms = [term for moment in estimate.moments for term in moment.terms if term.name in names]
     return {name: max(term.bytes for term in terms if term.name == name) for name in {t.name for t in terms}}
 
@@ -36,6 +37,31 @@ def test_layers_that_are_not_computed_again_keep_a_mask_each() -> None:
     job = masked(workloads.grpo_7b()).with_actor_engine(checkpointing=Checkpointing.NONE)
     pairs = batching.micro_batch_tokens(job.batch, job.actor_update) ** 2
     assert masks(job, Phase.UPDATE_ACTOR) == {"saved_masks": 2 * pairs * job.model.layers}
+
+
+@pytest.mark.parametrize("checkpointing", [Checkpointing.FULL, Checkpointing.NONE])
+def test_eager_attention_keeps_the_probabilities_of_every_head(checkpointing: Checkpointing) -> None:
+    """By hand: softmax in float32 and its bfloat16 cast, 6 bytes; two float32 gradients; a mask."""
+    job = workloads.grpo_7b().with_actor_engine(attention=Attention.EAGER_ROWS, checkpointing=checkpointing)
+    pairs = batching.micro_batch_tokens(job.batch, job.actor_update) ** 2
+    of_heads, layers = pairs * job.model.heads, job.model.layers if checkpointing is Checkpointing.NONE else 1
+    assert masks(job, Phase.UPDATE_ACTOR) == {
+        "row_mask": 2 * pairs,
+        "probabilities": 6 * of_heads * layers,
+        "score_gradients": 8 * of_heads,
+    }
+    (log_prob,) = (one for one in job.passes() if one.phase is Phase.OLD_LOG_PROB)
+    pairs = batching.micro_batch_tokens(job.batch, log_prob) ** 2
+    scores = 10 * pairs * job.model.heads
+    assert masks(job, Phase.OLD_LOG_PROB) == {"row_mask": 2 * pairs, "working_scores": scores}
+
+
+def test_a_key_that_asks_for_eager_attention_is_read_and_slower() -> None:
+    eager = f"+{MODEL}.override_config.attn_implementation=eager"
+    padded = (*STATIC, f"{MODEL}.use_remove_padding=False")
+    job = workload_of((*padded, eager), "0.7.1")
+    assert job.actor.engine.attention is Attention.EAGER_ROWS and job.actor.engine.attention_settable
+    assert step_time(job).seconds > step_time(workload_of((*padded, _ASKED), "0.7.1")).seconds
 
 
 def test_flash_attention_has_none() -> None:

@@ -79,7 +79,8 @@ class ConfigurationReading:
             return self._given_guess
         from tuner.consultation.guessed_release import GuessedRelease  # where nothing names a release
 
-        return GuessedRelease(self._release, self._loaded.trainer.name, self._read_on)
+        trainer = self._loaded.trainer
+        return GuessedRelease(self._release, trainer.name, trainer.bundled.versions, self._read_on)
 
     def _read_on(self, version: str, overrides: tuple[str, ...]) -> "ConfigurationReading | None":
         """A reading with overrides on a release that it may be; None where that does not read it."""

@@ -39,6 +39,7 @@ class GuessedRelease:
     Args:
         release: the guess.
         trainer: its name, for messages.
+        versions: all releases of it, oldest first.
         read: the launch with further overrides on a release; None where it cannot be read.
     """
 
@@ -46,9 +47,11 @@ class GuessedRelease:
         self,
         release: ReleaseChoice,
         trainer: str,
+        versions: Sequence[str],
         read: Callable[[str, tuple[str, ...]], ReadElsewhere | None],
     ) -> None:
-        self._release, self._trainer, self._read = release, trainer, read
+        self._release, self._read = release, read
+        self._words = ReleaseWords(trainer=trainer, versions=tuple(versions), older=release.older)
 
     def serving(self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]) -> str:
         """The releases in which overrides serve, where these are not all that are likely; else nothing.
@@ -77,7 +80,7 @@ class GuessedRelease:
             version for version in self._release.plausible if version in (self._release.version, *likely)
         ]
         holding = {self._release.version, *filter(helps, likely[1:])}
-        return releases_in_words(self._trainer, holding, among, older=self._release.older)
+        return self._words.of(holding, among)
 
     def with_conditions(self, findings: Sequence[Finding]) -> Sequence[Finding]:
         """The findings; what does not hold in every release that is as likely is milder, and says in which.
@@ -106,9 +109,7 @@ class GuessedRelease:
             unknown = self._release.older and finding.refuses and finding.rule.about_keys
             holding = [version for version, theirs in self._likely if _holds(finding, theirs)]
             if unknown or len(holding) < len(self._likely):
-                conditions[_identity(finding)] = releases_in_words(
-                    self._trainer, {self._release.version, *holding}, among, older=self._release.older
-                )
+                conditions[_identity(finding)] = self._words.of({self._release.version, *holding}, among)
         return conditions
 
     @cached_property
@@ -172,13 +173,14 @@ def lines_elsewhere(
     release: ReleaseChoice, loaded: Loaded, overrides: Sequence[str]
 ) -> tuple[LinesElsewhere, ...]:
     """The lines of a block that some of the likely releases refuse, by what is wrong with them there."""
-    by_releases = dict[tuple[str, bool], list[str]]()
+    by_releases, trainer = dict[tuple[str, bool], list[str]](), loaded.trainer
+    in_words = ReleaseWords(trainer=trainer.name, versions=trainer.bundled.versions, older=release.older)
     for text in overrides:
         key, adds = override_key(text), text.startswith("+")
         having = loaded.releases_with(key)
         refusing = {version for version in release.other_releases if (version in having) is adds}
         if having and refusing and not text.startswith(("++", "~")):
-            words = releases_in_words(loaded.trainer.name, refusing, release.plausible, older=release.older)
+            words = in_words.of(refusing, release.plausible)
             by_releases.setdefault((words, adds), []).append(key)
     return tuple(
         LinesElsewhere(keys=tuple(keys), releases=words, had=adds)
@@ -186,26 +188,42 @@ def lines_elsewhere(
     )
 
 
-def releases_in_words(trainer: str, versions: Collection[str], among: Sequence[str], *, older: bool) -> str:
-    """Some of the releases that a launch may be of: ``verl 0.6.0 or newer``.
+class ReleaseWords(Struct, frozen=True, kw_only=True):
+    """How some of the releases that a launch may be of are called: ``verl 0.6.0 or newer``.
 
-    Args:
-        trainer: its name.
-        versions: of these releases.
-        among: all that are likely, oldest first.
-        older: whether those before them are likely as well.
+    Releases in between that it cannot be of are never meant as well: where there are some, all are named.
     """
-    places = [place for place, version in enumerate(among) if version in versions]
-    first, last = places[0], places[-1]
-    whole = len(places) == last - first + 1
-    words = ", ".join(among[place] for place in places)
-    if whole and last == len(among) - 1 and (first < last or older):
-        words = _("{release} or newer").format(release=among[first])
-    elif whole and first == 0 and first < last:
-        words = _("{release} or older").format(release=among[last])
-    elif whole and first < last:
-        words = _("{first} to {last}").format(first=among[first], last=among[last])
-    return f"{trainer} {words}"
+
+    trainer: str  # its name
+    versions: tuple[str, ...]  # all releases of it, oldest first
+    older: bool  # whether those before all that are likely are likely as well
+
+    def of(self, some: Collection[str], among: Sequence[str]) -> str:
+        """The words.
+
+        Args:
+            some: of the likely releases.
+            among: all that are likely, oldest first.
+        """
+        places = [place for place, version in enumerate(among) if version in some]
+        first, last = places[0], places[-1]
+        # with the next one on either side, so that "or older" ends where it does not hold any more
+        whole = len(places) == last - first + 1
+        closed = whole and without_gap(among[max(0, first - 1) : last + 2], self.versions)
+        words = ", ".join(among[place] for place in places)
+        if closed and last == len(among) - 1 and (first < last or self.older):
+            words = _("{release} or newer").format(release=among[first])
+        elif closed and first == 0 and first < last:
+            words = _("{release} or older").format(release=among[last])
+        elif whole and first < last and without_gap(among[first : last + 1], self.versions):
+            words = _("{first} to {last}").format(first=among[first], last=among[last])
+        return f"{self.trainer} {words}"
+
+
+def without_gap(some: Sequence[str], versions: Sequence[str]) -> bool:
+    """Whether some releases, oldest first, are all that there are between the first and the last of them."""
+    start = versions.index(some[0]) if some and some[0] in versions else 0
+    return tuple(some) == tuple(versions[start : start + len(some)])
 
 
 def _identity(finding: Finding) -> object:

@@ -85,14 +85,18 @@ def guessed(answer: Consultation) -> Iterator[Paragraph]:
     release = answer.guess
     if release is None:
         return
+    from tuner.consultation.guessed_release import without_gap  # where nothing names a release
+
     among, version = release.plausible, f"{answer.loaded.trainer.name} {release.version}"
     if release.older:
         text = _("Nothing names the release: {version} is a guess among all up to {last}.")
     elif len(among) > 1:
         text = _("Nothing names the release: {version} is a guess among {first} to {last}.")
+        if not without_gap(among, answer.loaded.trainer.bundled.versions):
+            text = _("Nothing names the release: {version} is a guess among {listed}.")
     else:
         text = _("Nothing names the release: {version} is a guess by its keys.")
-    said = text.format(version=version, first=among[0], last=among[-1])
+    said = text.format(version=version, first=among[0], last=among[-1], listed=", ".join(among))
     yield Paragraph(text=_("{said} Give --verl-version.").format(said=said), level=1)
 
 

@@ -66,6 +66,11 @@ MASK_BYTES = 3
 #: ``pad_bias``).
 MASK_COPY_BYTES = 6
 
+#: Numbers that eager attention reads and writes for each pair and head, in the compute dtype and in float32:
+#: forward (product, scale, mask, cast, softmax, cast, product) and backward. Counted (transformers
+#: ``eager_attention_forward``).
+EAGER_SCORES = ((8, 4), (8, 5))
+
 # -- element-wise work of one decoder layer; what transformers' own kernels move is in tables --
 
 #: Bytes that a fused RMSNorm moves per hidden value: read and write in bf16.

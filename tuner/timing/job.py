@@ -215,6 +215,7 @@ def _attention_seconds(job: TimedPasses, kernel: MaskKernel | None, *, backward:
             key_heads=job.model.kv_heads,
             packed=engine.packed,
             of_booleans=engine.attention is Attention.MASKED_ROWS,
+            eager=engine.attention is Attention.EAGER_ROWS,
         )
         return row_attention_seconds(
             job.layer, rows, gpu, engine.compute_dtype, kernel or job.mask_kernel, backward=backward

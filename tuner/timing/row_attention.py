@@ -11,11 +11,14 @@ and of a token with later ones are computed as well. In each layer the mask of b
 in the compute dtype, which for the memory-efficient kernel is copied where its rows do not begin at multiples
 of 16 bytes, and keys and values are repeated to all heads. Backward has 2.5 times the FLOP. Of rows that are
 one sequence to the model transformers 4.49 to 4.52 makes such a mask as well, of numbers from the start,
-where they reach the ``sliding_window`` of a Qwen2 or Qwen3, whether a layer uses that or not.
+where they reach the ``sliding_window`` of a Qwen2 or Qwen3, whether a layer uses that or not. Eager attention
+makes every step of it, scores, mask, softmax in float32 and casts, a kernel of its own, whose bytes are
+counted for each pair and head; its products are taken at the rate of flash attention.
 
 Source: transformers 4.57.6 ``integrations/sdpa_attention.py`` (``repeat_kv``, ``use_gqa_in_sdpa``); torch 2.9
 ``aten/src/ATen/native/transformers/attention.cpp`` (``convert_boolean_attn_mask``, ``preprocess_mask``,
-``pad_bias``), ``cuda/sdp_utils.cpp`` (``check_for_attn_mask`` of flash attention).
+``pad_bias``), ``cuda/sdp_utils.cpp`` (``check_for_attn_mask`` of flash attention); transformers 4.57.6
+``models/qwen3/modeling_qwen3.py`` (``eager_attention_forward``).
 """
 
 from msgspec import Struct
@@ -39,6 +42,7 @@ class PairedRows(Struct, frozen=True, kw_only=True):
     key_heads: int
     packed: bool
     of_booleans: bool = True  # the mask, which each layer makes numbers of
+    eager: bool = False
 
 
 def row_attention_seconds(
@@ -61,12 +65,15 @@ def row_attention_seconds(
         backward: the direction.
     """
     pairs = rows.tokens * rows.row_tokens
-    rate = kernel.typical[backward] * layer_attention_flop_per_s(
+    rate = (1.0 if rows.eager else kernel.typical[backward]) * layer_attention_flop_per_s(
         gpu, head_dim=layer.head_dim, tokens=rows.row_tokens, backward=backward
     )
     flop = 2 * pairs * layer.attention_width * (assume.ATTENTION_BACKWARD if backward else 1)
     moved = repeated_bytes(layer, rows, dtype)
-    if not backward:
+    if rows.eager:
+        compute, float32 = assume.EAGER_SCORES[backward]
+        moved += pairs * rows.heads * (compute * dtype.bytes + float32 * DType.FLOAT32.bytes)
+    elif not backward:
         moved += pairs * mask_bytes(rows, copies=kernel.copies_mask)
     return flop / rate + moved / copy_bytes_per_s(gpu)
 

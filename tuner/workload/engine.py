@@ -40,6 +40,7 @@ class Attention(Enum):
     SEQUENCES = "sequences"  # those of one sequence, by FlashAttention
     MASKED_ROWS = "masked_rows"  # all of the row, of which a mask takes out most
     CAUSAL_ROWS = "causal_rows"  # all of the row, as if it were one sequence
+    EAGER_ROWS = "eager_rows"  # all of the row, step by step: the probabilities of every head are kept
 
 
 class Dispatcher(Enum):
@@ -214,7 +215,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
         """Whether attention pairs all tokens of rows of a length, under a mask."""
         if self.attention is Attention.CAUSAL_ROWS:
             return self.dense_rows is not None and row_tokens >= self.dense_rows
-        return self.attention is Attention.MASKED_ROWS
+        return self.attention in (Attention.MASKED_ROWS, Attention.EAGER_ROWS)
 
     @property
     def trains_all_parameters(self) -> bool:

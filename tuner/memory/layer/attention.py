@@ -108,7 +108,10 @@ def redistribution_saved_bytes(model: ModelShape, engine: Engine) -> int:
     Source: verl ``models/transformers/monkey_patch.py`` (``_ulysses_flash_attention_forward``);
     transformers ``modeling_flash_attention_utils.py`` (``_upad_input``).
     """
-    masked = engine.attention is Attention.MASKED_ROWS  # padding is computed, and the output lies as it is
+    masked = engine.attention in (
+        Attention.MASKED_ROWS,
+        Attention.EAGER_ROWS,
+    )  # padding is computed, and the output lies as it is
     if engine.parallel.ulysses == 1 and (engine.packed or masked):
         return 0
     return engine.compute_dtype.bytes * model.heads * model.head_dim

@@ -3,13 +3,14 @@
 What it checks
 --------------
 
-A key asks for PyTorch's attention under FSDP, FlashAttention could run, and it shortens the step.
+A key asks for PyTorch's attention, or the eager one, under FSDP, FlashAttention could run, and it shortens the step.
 
 Why it matters
 --------------
 
 For PyTorch's attention transformers makes a mask of a row, which its flash kernel does not take: all pairs of tokens are computed, those of other sequences, of padding and of later tokens as well, and only then masked.
 FlashAttention computes the pairs of each sequence alone, keeps no mask and does not repeat keys and values to all heads.
+Eager attention writes scores and probabilities of all pairs and heads to memory and keeps them, in float32 and once more, where layers are not computed again.
 The more sequences stand in a micro-batch, the larger is the difference.
 
 When it does not apply
@@ -62,12 +63,18 @@ def check(case: Case) -> Finding | None:
     if not case.pays(proposal):
         return None
     last = apart[-1]  # of the actor's passes its update
+    message = _(
+        "PyTorch's attention computes all pairs of tokens of a row, FlashAttention those of each sequence"
+    )
+    if any(it.engine.attention is Attention.EAGER_ROWS for it in apart):
+        message = _(
+            "eager attention computes all pairs of tokens of a row and writes them out for every head, "
+            "FlashAttention those of each sequence, and none of them"
+        )
     brought = all(it.engine.flash_brought for it in apart)
     return Finding(
         rule=RULE if brought else _WITH_PACKAGE,
-        message=_(
-            "PyTorch's attention computes all pairs of tokens of a row, FlashAttention those of each sequence"
-        ),
+        message=message,
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=last.phase,
@@ -78,7 +85,7 @@ def check(case: Case) -> Finding | None:
 def _pairs_rows(model: ModelShape, engine: Engine) -> bool:
     """Whether rows are masked that FlashAttention could do without a mask, where a key may ask for it."""
     runs = model.head_dim <= _MOST_OF_A_HEAD and not model.attention_sinks and model.indexer is None
-    masked = engine.attention is Attention.MASKED_ROWS and engine.attention_settable
+    masked = engine.attention in (Attention.MASKED_ROWS, Attention.EAGER_ROWS) and engine.attention_settable
     return runs and masked and engine.compute_dtype.bytes == _BYTES
 
 

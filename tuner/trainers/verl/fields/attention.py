@@ -6,12 +6,11 @@ from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ReleaseSettings
 from tuner.workload import Attention
 
-_OF_TORCH, _FLASH = "sdpa", "flash_attention_2"
-_EAGER = "eager"
+_OF_TORCH, _EAGER, _FLASH = "sdpa", "eager", "flash_attention_2"
 
 
 def attention_of(context: EngineContext, *, ulysses: int) -> Attention:
-    """What attention pairs; other implementations than PyTorch's are taken for FlashAttention, and named.
+    """What attention pairs; others than PyTorch's and the eager one are taken for FlashAttention, and named.
 
     For PyTorch's own attention transformers makes a mask of packed rows, which its flash kernel does not
     take; older ones see one causal sequence. Padded rows have a mask in all of them. verl shares out the
@@ -23,19 +22,24 @@ def attention_of(context: EngineContext, *, ulysses: int) -> Attention:
     """
     source, section = context.source, section_of(context)
     sees = find_architecture(context.model.architecture).tower is not None
-    if ulysses > 1 or sees or _attention_name(source, f"{context.switches}.attention", section) != _OF_TORCH:
+    name = _attention_name(source, f"{context.switches}.attention", section)
+    if ulysses > 1 or sees or name not in (_OF_TORCH, _EAGER):
         return Attention.SEQUENCES
+    if name == _EAGER:
+        return Attention.EAGER_ROWS
     packed = source.flag(f"{context.switches}.packed", default=source.engine_workers)
     return Attention.CAUSAL_ROWS if packed and mixes_sequences(source, section) else Attention.MASKED_ROWS
 
 
 def attention_settable(context: EngineContext) -> bool:
     """Whether a key of the release's asks for the attention that runs, so that it can ask for another one."""
-    return context.source.text(f"{context.switches}.attention", default="") == _OF_TORCH
+    return context.source.text(f"{context.switches}.attention", default="") in (_OF_TORCH, _EAGER)
 
 
 def attention_name(attention: Attention) -> str:
     """What a key has to say to get an attention."""
+    if attention is Attention.EAGER_ROWS:
+        return _EAGER
     return _FLASH if attention is Attention.SEQUENCES else _OF_TORCH
 
 
