@@ -69,6 +69,7 @@ class LeftOut(Struct, frozen=True, kw_only=True):
     origin: Origin | None  # of the value
     reason: str  # what the trainer does there that is not counted
     affects: Affects
+    priced_as: str = ""  # what the seconds have in its place, one sentence; empty: nothing
 
 
 class Behaviour(Struct, frozen=True, kw_only=True):
