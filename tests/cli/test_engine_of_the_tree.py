@@ -189,3 +189,23 @@ def test_what_is_installed_for_another_card_or_purpose_pins_nothing(
     tmp_path: Path, files: dict[str, str], version: str
 ) -> None:
     assert premises(tmp_path, CAP | files)["engine"] == f"vLLM {version}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("<=0.6.2", "setup.py asks for vLLM 0.6.2 at most, with which verl 0.4.1 does not start"),
+        ("==0.6.2", "setup.py asks for vLLM 0.6.2, with which verl 0.4.1 does not start"),
+        ("<=0.8.3", ""),
+    ],
+)
+def test_an_engine_that_the_files_ask_for_and_the_trainer_refuses_is_told(
+    asked: str, said: str, tmp_path: Path
+) -> None:
+    files = {"setup.py": f'install_requires = ["vllm{asked}"]\n', "requirements.txt": "torch\n"}
+    taken = premises(tmp_path, files)["engine"].partition(" ")[2]
+    text = run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.4.1").out
+    text = " ".join(text.split())
+    assert ("does not start (it needs" in text) is bool(said)
+    assert said in text
+    assert (f"{taken} is taken and has to be installed" in text) is bool(said)

@@ -137,3 +137,13 @@ def test_a_copy_of_an_old_release_does_without_a_reference_by_its_own_switches(
     if drops:
         switches = ["actor_rollout_ref.actor.use_kl_loss=False", "algorithm.kl_ctrl.kl_coef=0.0"]
         assert findings["ROL028"]["overrides"] == switches
+
+
+@pytest.mark.parametrize(("size", "told"), [("14B", True), ("7B", False)])
+def test_what_the_seconds_take_for_another_reference_is_said(repository: Path, size: str, told: bool) -> None:
+    model = f" +actor_rollout_ref.ref.model.path=Qwen/Qwen2.5-{size}-Instruct"
+    (repository / "run.sh").write_text(LAUNCH.replace("kl_loss_coef=0 ", "kl_loss_coef=0.01 ") + model)
+    answer = run("advise", str(repository / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.6.1")
+    assert answer.code == 0, answer.err
+    text = "The seconds of the reference are those of a model as large as the actor's."
+    assert (text in " ".join(answer.out.split())) is told

@@ -46,6 +46,70 @@ def test_the_argument_that_names_the_model_is_asked_for(content: str, asked: str
     assert "speaks of one" not in answer.err
 
 
+TEACHER = "+actor_rollout_ref.ref.model.path=/models/Qwen3-30B-A3B-Thinking-2507"
+BY_SIZE = f"""usage() {{
+    cat >&2 <<'EOF'
+Usage: run.sh {{4b|8b}} {{plain|warm}}
+EOF
+}}
+if [[ $# -ne 2 ]]; then
+    usage
+    exit 2
+fi
+SCALE=$1
+MODE=$2
+case "${{MODE}}" in
+    plain|warm) ;;
+    *) usage; exit 2 ;;
+esac
+SMALL=${{SMALL:-Qwen/Qwen3-4B}}
+case "${{SCALE}}" in
+    4b)
+        STUDENT=${{SMALL}}
+        ;;
+    8b)
+        STUDENT=Qwen/Qwen3-8B
+        ;;
+    *)
+        usage
+        exit 2
+        ;;
+esac
+METHOD=()
+case "${{MODE}}" in
+    plain)
+        METHOD=(trainer.critic_warmup=0)
+        ;;
+    warm)
+        STEPS=1
+        if [[ "${{SCALE}}" == "8b" ]]; then
+            STEPS=2
+        fi
+        METHOD=(trainer.critic_warmup="${{STEPS}}")
+        ;;
+esac
+CMD=(
+    {LAUNCH} actor_rollout_ref.model.path="${{STUDENT}}" critic.model.path="${{STUDENT}}" {TEACHER}
+    "${{METHOD[@]}}"
+)
+exec "${{CMD[@]}}"
+"""
+
+
+def test_an_argument_by_which_the_script_chooses_the_model_comes_before_any_offer(tmp_path: Path) -> None:
+    answer = run("advise", str(script(tmp_path, BY_SIZE)), *GPU)
+    assert answer.code == 2
+    asked = "give the script its arguments, or --model NAME: SCALE=$1 (line 10); MODE=$2 (line 11); Usage: "
+    assert asked in answer.err
+    assert "speaks of one" not in answer.err
+
+
+def test_the_model_of_a_teacher_is_no_offer_for_the_policy(tmp_path: Path) -> None:
+    answer = run("advise", str(script(tmp_path, f"{LAUNCH} {TEACHER}\n")), *GPU)
+    assert answer.code == 2
+    assert "speaks of one" not in answer.err
+
+
 def test_a_model_that_judges_is_no_offer_for_the_policy(tmp_path: Path) -> None:
     judge = "reward_model.model.path=sfairXC/FsfairX-LLaMA3-RM-v0.1"
     for line in (f"{BY_PLACE.rstrip()} {judge}\n", f"{LAUNCH} actor_rollout_ref.model.path=/mine {judge}\n"):

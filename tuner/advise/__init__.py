@@ -21,6 +21,7 @@ from tuner.advise.answer import (
     Contribution,
     Price,
     Recommendation,
+    Unsure,
     Withheld,
     Without,
 )
@@ -109,6 +110,7 @@ def advise(
         else None
     )
     apart = block and modelled and (combination is None or _is_dear(combination, cheapest))
+    settled = apart and combination is None and runs and not start.refusals
     return Advice(
         workload=case.workload,
         estimate=case.estimate,
@@ -144,6 +146,7 @@ def advise(
         share_as_assumed=_share_as_assumed(case, combination, least_gain)
         if block and modelled and runs
         else None,
+        unsure=_unsure(case, job, acceptance) if settled else None,
         cheapest=None if cheapest is None else _seconds_of(cheapest),
         releases=job.releases,
     )
@@ -153,6 +156,12 @@ def _withheld(case: Case, findings: Sequence[Finding], reading: Reading) -> tupl
     from tuner.advise.withheld import withheld  # where something cannot be proposed
 
     return withheld(case, findings, reading)
+
+
+def _unsure(case: Case, reading: Reading, acceptance: Acceptance) -> Unsure | None:
+    from tuner.advise.unsure import unsure  # where nothing is to be pasted
+
+    return unsure(case, reading, acceptance)
 
 
 def _share_as_assumed(case: Case, combination: Combination | None, least_gain: float) -> float | None:

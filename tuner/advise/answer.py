@@ -160,6 +160,13 @@ class Withheld(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
 
 
+class Unsure(Struct, frozen=True, kw_only=True):
+    """A change that may bring its gain or not: what is expected of the step and how far off that may be."""
+
+    overrides: tuple[str, ...]
+    change: StepChange
+
+
 class Advice(Struct, frozen=True, kw_only=True):
     """The whole answer. Every output format is a rendering of this.
 
@@ -184,6 +191,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     withheld: tuple[Withheld, ...] = ()  # what is not proposed since a copy of the trainer does otherwise
     if_reweighted: Combination | None = None  # what could be pasted if tokens may weigh otherwise
     share_as_assumed: float | None = None  # of the step, that is withheld at lengths nobody gives
+    unsure: Unsure | None = None  # what is expected to bring as much, where nothing sure does
     releases: ReleaseRange | None = None  # of a release that is not bundled
     validates_only: bool = False  # the launch ends before its first update: phases of training are left out
     generates_only: bool = False  # and it is no validation either

@@ -1,5 +1,6 @@
 """The models of a job: those that options name, else those of its keys; of unknown ones, what is near."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -171,7 +172,8 @@ class Models(Struct, frozen=True):
         elif "<" in left_open.text:
             message = _("the model is {text}, which is to be filled in")
         message = message.format(text=left_open.text)
-        offer = self._offer()
+        asks = self.given.asked_for is not None and bool(self._arguments(left_open))
+        offer = "" if asks else self._offer()  # which model it is, the arguments say
         hint = _("{offer}; {hint}").format(offer=offer, hint=hint) if offer else hint
         return InputError(
             message,
@@ -185,12 +187,27 @@ class Models(Struct, frozen=True):
         taken = self.given.asked_for
         use = None if taken is None else taken.use_of(left_open.text)
         if taken is None or use is None:
-            return _("give --model NAME")
+            return self._arguments(left_open) or _("give --model NAME")
         (line, place), usage = use, taken.usage
         text = _("give the script its arguments, or --model NAME: {line} (line {number})")
         if usage:
             text = _("give the script its arguments, or --model NAME: {line} (line {number}); {usage}")
         return text.format(line=line, number=place.line, usage=usage)
+
+    def _arguments(self, left_open: OpenArgument) -> str:
+        """The arguments that nobody gave, of a script that sets the model's variable itself.
+
+        Empty for a script that takes none, and for a variable that it does not set.
+        """
+        taken, name = self.given.asked_for, left_open.text.lstrip("$").strip("{}")
+        if taken is None or not taken.uses or not _is_set_in(self.given.text, name):
+            return ""
+        uses = [
+            _("{line} (line {number})").format(line=line, number=place.line)
+            for _name, line, place in taken.uses[:_MOST_OFFERED]
+        ]
+        text = _("give the script its arguments, or --model NAME: {uses}").format(uses=_("; ").join(uses))
+        return _("{text}; {usage}").format(text=text, usage=taken.usage) if taken.usage else text
 
     def _named(self, path: str, key: str) -> ModelShape:
         """The model of a key; an error says where the key was set, and which other setting names a model."""
@@ -253,6 +270,11 @@ def _path_from_script(source: str, path: str) -> str:
         if config_file(folder / named) is not None:
             return str(folder / named)
     return path
+
+
+def _is_set_in(text: str, name: str) -> bool:
+    """Whether a script sets a variable somewhere, on a way that its arguments may choose."""
+    return name.isidentifier() and re.search(rf"(?m)(?:^|[\s;]){name}=", text) is not None
 
 
 def _settles(given: UserInput, name: str) -> bool:

@@ -1,6 +1,7 @@
 """What a script says itself of the arguments that it takes by their places."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.errors import Location
 
@@ -19,3 +20,7 @@ class ScriptArguments(Struct, frozen=True, kw_only=True):
     def use_of(self, name: str) -> tuple[str, Location] | None:
         """The line that takes an argument first; None where none does."""
         return next(((line, place) for own, line, place in self.uses if own == name), None)
+
+    def beyond(self, given: int) -> "ScriptArguments":
+        """Those that are left to give when so many are given."""
+        return replace(self, uses=tuple(use for use in self.uses if int(use[0][1:]) > given))

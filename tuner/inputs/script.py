@@ -145,7 +145,7 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
     def with_open(script: Script, start: Scope) -> Script:
         launches_of = partial(_launches_on_every_way, source, find)
         filled = with_open_values(script.launches, start, arguments_taken, launches_of)
-        return replace(script, launches=filled, arguments=arguments_taken)
+        return replace(script, launches=filled, arguments=arguments_taken.beyond(len(given)))
 
     as_typed = _on_every_way(source, scope, find)
     if as_typed.launches:

@@ -36,6 +36,15 @@ from tuner.override_text import override_key
 _T = TypeVar("_T")
 
 
+class RolloutChunks(Struct, frozen=True, kw_only=True):
+    """A loop of a copy's rollout over parts of the batch; of a step that is not known it has neither."""
+
+    file: str = ""
+    function: str
+    number: int | None = None  # of sequences; with a key what stands for it where it is not set
+    key: str = ""
+
+
 class Layer(Enum):
     """Where a value was set; later layers win."""
 
@@ -177,6 +186,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             where it is there, or where nobody knows.
         asked_program: the module that the launch starts where another is read in its place; else empty.
         has_own_forward: whether a copy's workers need the forward pass that the model itself has.
+        rollout_chunks: loops of the copy's rollouts that hand an engine a part of the batch at a time.
         environment: variables that the launch gives the program beside its settings.
         earlier: programs before the launch that may change a model's configuration.
         started: the module or file that the launch starts; empty where nobody says.
@@ -206,6 +216,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     programs_beside: tuple[str, ...] | None = None
     asked_program: str = ""
     has_own_forward: bool = False
+    rollout_chunks: tuple[RolloutChunks, ...] = ()
     environment: tuple[EnvironmentVariable, ...] = ()
     earlier: tuple[EarlierProgram, ...] = ()
     started: str = ""

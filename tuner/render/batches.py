@@ -95,7 +95,7 @@ def _arithmetic(workload: Workload, terminal: Terminal, *, updates: bool = True)
                 sequences=_generated(batch),
                 replicas=counted(rollout.replicas, "replica"),
                 per_replica=per_replica,
-                most=rollout.max_sequences,
+                most=min(rollout.max_sequences, rollout.sequences_at_once or rollout.max_sequences),
             )
             + _greedy(batch),
         ),

@@ -27,7 +27,8 @@ def block(advice: Advice, left_out: Sequence[LeftOut] = ()) -> Iterator[tuple[Pa
     """The job that the trainer reads from the overrides of all accepted advice, without what; then these."""
     together = advice.combination
     if together is None:
-        yield (Paragraph(text=_none(advice), further=1), *_withheld(advice), *with_packages(advice.additions))
+        said = (Paragraph(text=_none(advice), further=1), *_maybe(advice), *_withheld(advice))
+        yield (*said, *with_packages(advice.additions))
         return
     text = titled(strong(_("Paste this")), _outcome(advice, together, left_out).replace("->", ARROW))
     yield (Paragraph(text=text, further=1),)
@@ -182,10 +183,31 @@ def _none(advice: Advice) -> str:
             "brings {share} of the step; give --mean-response-length."
         ).format(share=percent(advice.share_as_assumed))
     else:
-        text = _("Nothing to paste: no line would bring {share} of the step.").format(
-            share=percent(advice.least_gain)
-        )
+        text = _("Nothing to paste: no line would bring {share} of the step.")
+        if advice.unsure is not None:
+            text = _("Nothing to paste for sure: no line is certain to bring {share} of the step.")
+        text = text.format(share=percent(advice.least_gain))
     return text
+
+
+def _maybe(advice: Advice) -> Iterator[Part]:
+    """The change that is expected to bring enough and may not, where nothing else is said of the block."""
+    maybe = advice.unsure
+    if maybe is None or advice.share_as_assumed is not None or advice.if_reweighted is not None:
+        return
+    text = _(
+        "To be tried: {overrides} is expected to make the step {share} shorter, but it may be anything from "
+        "{most} shorter to {loss} longer."
+    )
+    yield Paragraph(
+        text=text.format(
+            overrides=" ".join(map(pasteable, maybe.overrides)),
+            share=percent(-maybe.change.share),
+            most=percent(-maybe.change.low_share),
+            loss=percent(maybe.change.high_share),
+        ),
+        further=1,
+    )
 
 
 def _withheld(advice: Advice) -> Iterator[Part]:

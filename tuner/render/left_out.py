@@ -20,9 +20,12 @@ def without(left_out: Sequence[LeftOut], *, fits: bool) -> str:
 
 
 def seconds_without(left_out: Sequence[LeftOut]) -> str:
-    """A sentence on what only the seconds leave out; empty where nothing is."""
+    """What only the seconds leave out, and what they take for another part; empty where nothing is."""
     names = [part.name for part in left_out if part.affects is Affects.SECONDS]
-    return _(" The seconds leave out {listed}.").format(listed=_listed(names)) if names else ""
+    missing = _(" The seconds leave out {listed}.").format(listed=_listed(names)) if names else ""
+    return missing + "".join(
+        f" {text}" for text in dict.fromkeys(part.priced_as for part in left_out) if text
+    )
 
 
 def named(left_out: Sequence[LeftOut]) -> str:

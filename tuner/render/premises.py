@@ -76,6 +76,7 @@ def _short_rows(answer: Consultation) -> Rows:
     if answer.gpus_note:
         yield _("GPUs"), plain(answer.gpus_note)
     yield from _of_release(answer)
+    yield from _passed_over(answer)
     yield from _of_copy(answer)
     yield from _named_in_paths(workload)
     if answer.advice.time.apart:
@@ -114,6 +115,7 @@ def _full_rows(answer: Consultation) -> Rows:
     yield from _of_release(answer)
     yield from _of_copy(answer)
     yield from _rollout_engine(answer)
+    yield from _passed_over(answer)
     yield from _models(answer)
     yield from service_rows(workload)
     yield _("GPUs"), _gpus(answer)
@@ -284,6 +286,13 @@ def _rollout_engine(answer: Consultation) -> Rows:
     if chosen is not None:
         text = _("{name} {version} ({reason})")
         yield _("engine"), text.format(name=chosen.name, version=chosen.version, reason=chosen.reason)
+
+
+def _passed_over(answer: Consultation) -> Rows:
+    """The engine that files ask for, where the trainer does not start with it."""
+    chosen = answer.rollout_engine
+    if chosen is not None and chosen.passed_over:
+        yield _("engine"), plain(chosen.passed_over)
 
 
 _MEASURED = {

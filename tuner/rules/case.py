@@ -58,6 +58,7 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
 
     workload: Workload
     headroom: float  # share of the card that proposals leave free
+    guesses: bool = False  # what is expected to be faster counts as faster, be it certain or not
 
     @classmethod
     def of(cls, workload: Workload, *, headroom: float) -> "Case":
@@ -100,7 +101,12 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
 
     def with_workload(self, workload: Workload) -> "Case":
         """The case of another workload under the same headroom."""
-        return Case.of(workload, headroom=self.headroom)
+        return Case(workload=workload, headroom=self.headroom, guesses=self.guesses)
+
+    @property
+    def guessing(self) -> "Case":
+        """The case in which an expected gain of time counts, be it certain or not."""
+        return Case(workload=self.workload, headroom=self.headroom, guesses=True)
 
     # -- memory --------------------------------------------------------------------------
 
@@ -237,9 +243,9 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         return timing.change(self.time, figures(workload).time, self.workload.cluster, then=workload.cluster)
 
     def faster(self, workload: Workload) -> bool:
-        """Whether a proposal shortens the step by a gain worth naming, and for certain."""
+        """Whether a proposal shortens the step by a gain worth naming, and for certain unless it is guessed."""
         shorter = self.seconds(workload) < self.time.seconds * (1 - LEAST_GAIN)
-        return shorter and self.change(workload).is_gain
+        return shorter and (self.guesses or self.change(workload).is_gain)
 
     def slower(self, workload: Workload) -> bool:
         """Whether a proposal lengthens the step by as much, be it certain or not: nobody wants to find out."""

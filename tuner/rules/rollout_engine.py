@@ -85,7 +85,9 @@ def affordable(case: Case, changed: Workload) -> Workload | None:
 
 def sequences_per_replica(workload: Workload) -> int:
     """Sequences that one replica generates at a time."""
-    return ceil(workload.batch.round_sequences / workload.generator.replicas)
+    of_round = ceil(workload.batch.round_sequences / workload.generator.replicas)
+    handed = workload.generator.sequences_at_once
+    return of_round if handed is None else min(of_round, handed)
 
 
 def step_waits_for_host(workload: Workload) -> bool:
@@ -103,7 +105,7 @@ def with_matching_limit(workload: Workload) -> Workload:
     sequence takes one: vLLM refuses that.
     """
     rollout = workload.generator
-    if not rollout.sequences_adjustable or step_waits_for_host(workload):
+    if not rollout.sequences_adjustable or rollout.chunks_unknown or step_waits_for_host(workload):
         return workload
     most = ALIGNMENT * ceil(sequences_per_replica(workload) / rollout.data_parallel / ALIGNMENT)
     if graph := largest_graph(rollout):

@@ -108,6 +108,7 @@ class Coverage:
                 origin=job.settings.origin(name),
                 reason=_(omission.reason),
                 affects=Affects.SECONDS if apart else omission.affects,
+                priced_as=_(omission.priced_as) if omission.priced_as else "",
             )
 
     def _find_numbers_in(self, version: str) -> tuple[int, ...]:

@@ -47,6 +47,7 @@ class Omission(Struct, frozen=True, kw_only=True):
     reason: str  # what the trainer does there that is not counted, one sentence
     patterns: tuple[str, ...]
     affects: Affects = Affects.GPU
+    priced_as: str = ""  # one sentence: the seconds have it, as something else; empty: they do not
     trigger: Trigger | None = None  # None: each of its keys, once it differs from the release's default
     speaks: bool = False  # of its keys in any job, whatever its trigger says: no copy adds them
     elsewhere: Trigger | None = None  # gives it GPUs of its own, so that only seconds are missing

@@ -45,6 +45,7 @@ class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
     version: str
     reason: str
     may_chunk: bool = False  # older ones that are allowed as well chunk prompts whatever they are asked
+    passed_over: str = ""  # what files ask for and the trainer does not start with; empty: nothing
 
 
 class Base(Struct, frozen=True, kw_only=True):
@@ -69,6 +70,7 @@ class LeftOut(Struct, frozen=True, kw_only=True):
     origin: Origin | None  # of the value
     reason: str  # what the trainer does there that is not counted
     affects: Affects
+    priced_as: str = ""  # what the seconds have in its place, one sentence; empty: nothing
 
 
 class Behaviour(Struct, frozen=True, kw_only=True):

@@ -99,6 +99,9 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
     node_gpus: int | None = None  # on each node of a pool of its own; None: as many as the trainer has
     prompts_at_once: int | None = None  # that a trainer hands to a replica; None: all of a batch
 
+    sequences_at_once: int | None = None  # of a replica, before the next are handed over; None: all
+    chunks_unknown: bool = False  # a loop hands over a part of them, and nobody knows how many
+
     @property
     def unsized(self) -> "Rollout":
         """The engine with a memory fraction that says nothing: the same for all that differ in it only."""

@@ -23,6 +23,7 @@ When it does not apply
 The engine already runs every sequence of its replica, or as many as it is allowed to.
 Sequences end at different times and share their prompts, so a cache for a third of them at full length often holds them all.
 A step waits for the host that schedules it already, as one of a small model does: more sequences take it as much longer.
+The rollout of a copy hands a part of them to the engine at a time, and nobody knows how many.
 Nobody says how long sequences are, and the step gains nothing where they are half as long as is assumed.
 Nothing larger fits: then the room has to come from offloading.
 The fraction means something else in every engine, so a value found for one must not be carried to another.
@@ -65,7 +66,7 @@ def check(case: Case) -> Finding | None:
     """Raise the memory fraction as far as it fits and the cache is used."""
     workload, running = case.workload, case.rollout.concurrent_sequences
     of_replica = sequences_per_replica(workload)
-    if not starts(workload) or running >= of_replica:
+    if not starts(workload) or running >= of_replica or workload.generator.chunks_unknown:
         return None
     proposal = with_more_cache(case, workload, than=with_matching_limit(workload))
     if proposal is None or not case.faster(proposal) or not pays_if_shorter(case, proposal):

@@ -40,6 +40,8 @@ def _most_running(inputs: RolloutInput) -> int:
     if handed is not None:
         of_replica = handed * inputs.batch.responses_per_prompt
         limit = max(1, min(limit, ceil(of_replica / inputs.rollout.data_parallel)))
+    if inputs.rollout.sequences_at_once is not None:
+        limit = max(1, min(limit, ceil(inputs.rollout.sequences_at_once / inputs.rollout.data_parallel)))
     filtered = inputs.batch.group_filter
     if filtered is None or filtered.at_once is None:
         return limit

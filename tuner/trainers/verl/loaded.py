@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from tuner.workload.place import FailurePlace
     from tuner.workload.validation import Validating
 
+_OF_REFERENCE = "actor_rollout_ref.ref.model."  # another model than the actor's, where it is set
+
 
 class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     """What a user gave, laid on the defaults of a bundled release of verl.
@@ -66,7 +68,8 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         return model_key(self.settings)
 
     def names_another_model(self, key: str) -> bool:  # noqa: D102
-        return key in (self.model_key, self.critic_model_key) or is_of_service(key)
+        names = key in (self.model_key, self.critic_model_key) or is_of_service(key)
+        return names or key.startswith(_OF_REFERENCE)
 
     @property
     def planned_steps(self) -> int | None:  # noqa: D102

@@ -117,7 +117,43 @@ def choose_version(
     if installed is not None:
         reason += _("; the installed {installed} does not run with it").format(installed=installed)
     may_chunk = others and rollout_engine is RolloutEngine.VLLM and at_least(version, vllm.CHUNKS_AS_ASKED)
-    return RolloutEngineChoice(name=name, version=version, reason=reason, may_chunk=may_chunk)
+    return RolloutEngineChoice(
+        name=name,
+        version=version,
+        reason=reason,
+        may_chunk=may_chunk,
+        passed_over=_passed_over(rollout_engine, release, version, code, pin),
+    )
+
+
+def _passed_over(
+    rollout_engine: RolloutEngine,
+    release: str,
+    version: str,
+    code: "TrainerCode | None",
+    pin: EnginePin | None,
+) -> str:
+    """What the files of a launch or its copy ask for and the release refuses, with what it needs."""
+    required = None if code is None else code.requirement(PACKAGES[rollout_engine])
+    asked = next((one for one in (pin, required) if one is not None), None)
+    refusal = None if asked is None else _refusal(rollout_engine, release, asked.version)
+    if asked is None or refusal is None:
+        return ""
+    exact = asked.exact if isinstance(asked, EnginePin) else asked.pinned
+    text = _("{file} asks for {name} {asked}")
+    if not exact:
+        text = _("{file} asks for {name} {asked} at most")
+    text += _(
+        ", with which verl {release} does not start ({refusal}); {version} is taken and has to be installed"
+    )
+    return text.format(
+        file=asked.file,
+        name=NAMES[rollout_engine],
+        asked=asked.version,
+        release=release,
+        refusal=refusal,
+        version=version,
+    )
 
 
 def _capped(pin: EnginePin | None, release: str, newest: tuple[str, str, bool]) -> tuple[str, str, bool]:

@@ -232,6 +232,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             settings = replace(settings, batch_factors=batch_factors(settings, version, code))
             settings = replace(settings, further_calls=further_calls(settings, code))
             settings = replace(settings, has_own_forward=code.has_own_forward())
+            settings = replace(settings, rollout_chunks=code.rollout_chunks())
             settings = replace(settings, lacks=self._lacks(code, version, settings))
             settings = replace(settings, own_loop=own_loop(settings, code))
             if self.fork is None or not self.fork.renames:

@@ -214,6 +214,7 @@ MODELS: tuple[Omission, ...] = (
     Omission(
         name=N_("another reference model"),
         reason=N_("the reference is taken to be as large as the actor"),
+        priced_as=N_("The seconds of the reference are those of a model as large as the actor's."),
         patterns=(f"{_REFERENCE}.**",),
         trigger=_other_reference,
         speaks=True,

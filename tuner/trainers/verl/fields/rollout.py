@@ -39,6 +39,13 @@ FOLLOWING = (
     "quantizes_cache",
 )
 
+#: The files of releases whose rollouts call an engine in the worker: others of a copy may be left over.
+_IN_WORKERS = {
+    RolloutEngine.VLLM: ("/vllm_rollout/vllm_rollout.py", "/vllm_rollout/vllm_rollout_spmd.py"),
+    RolloutEngine.SGLANG: ("/sglang_rollout/sglang_rollout.py",),
+}
+_BY_REQUEST = "req_level"  # in the name of the function that generates the turns of a conversation
+
 
 def read_rollout(
     source: ReleaseSettings,
@@ -82,6 +89,7 @@ def read_rollout(
         gpus=gpus,
         node_gpus=node_gpus,
         prompts_at_once=_prompts_at_once(source),
+        **_chunks(source, rollout_engine),
         **memory_facts(source, rollout_engine, version, model, actor),
     )
 
@@ -209,3 +217,24 @@ def _prompts_at_once(source: ReleaseSettings) -> int | None:
     if source.settings.program is not None or source.value("recipe.mini_batches") is None:
         return None
     return source.integer("recipe.prompts_per_replica", default=_HANDED, minimum=1)
+
+
+def _chunks(source: ReleaseSettings, engine: RolloutEngine) -> dict[str, Any]:
+    """How many sequences a copy's own loop hands to an engine at a time; nothing where there is no such loop.
+
+    An engine that serves requests gets all of them, whatever the loop in the worker does.
+
+    Source: verl 0.6.1 ``workers/rollout/sglang_rollout/sglang_rollout.py`` (``generate_sequences``): by
+    requests where ``multi_turn.enable`` is set.
+    """
+    settings = source.settings
+    if engine not in _IN_WORKERS or source.text("rollout.mode", default="sync") != "sync":
+        return {}
+    turns = source.flag("conversation.enable", default=False)
+    for chunks in settings.rollout_chunks:
+        if not chunks.file.endswith(_IN_WORKERS[engine]) or (_BY_REQUEST in chunks.function) is not turns:
+            continue
+        value = settings.get(chunks.key) if chunks.key else None
+        number = value if isinstance(value, int) and value > 0 else chunks.number
+        return {"chunks_unknown": True} if number is None else {"sequences_at_once": max(1, number)}
+    return {}

@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace
+
 from tuner.file_state import FileState
 from tuner.files import is_there, note, read_bytes
 from tuner.trainers.verl.trainer_code.code_line import CodeLine
@@ -22,6 +24,7 @@ from tuner.trainers.verl.trainer_code.python_files import PythonFiles, file_stat
 from tuner.units import MIB
 
 if TYPE_CHECKING:
+    from tuner.inputs.settings import RolloutChunks
     from tuner.trainers.verl.trainer_code.key_search import KeySearch
     from tuner.trainers.verl.trainer_code.requirements import Requirement
     from tuner.trainers.verl.trainer_code.sure_run import SureRun, ValueOf, Workers
@@ -268,6 +271,18 @@ class TrainerCode:
         return self.remembered(
             ("own forward",),
             lambda: has_own_forward(text for name, text in texts.items() if name.startswith(workers)),
+        )
+
+    def rollout_chunks(self) -> "tuple[RolloutChunks, ...]":
+        """The loops of its rollouts that hand an engine a part of the batch at a time."""
+        from tuner.trainers.verl.trainer_code.rollout_chunks import rollout_chunks  # where a copy is started
+
+        rollouts = f"{self.root.name}/workers/rollout/"
+        return tuple(
+            replace(chunks, file=name)
+            for name, text in self._snapshot.files.texts.items()
+            if name.startswith(rollouts) and "range(0," in text
+            for chunks in rollout_chunks(text)
         )
 
     def programs_beside(self, module: str, starts: Collection[str]) -> tuple[str, ...] | None:
