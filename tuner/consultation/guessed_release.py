@@ -104,13 +104,23 @@ class GuessedRelease:
     def _conditions(self) -> dict[object, str]:
         """The findings on the launch as it is that do not hold everywhere, with the releases they hold in."""
         conditions, likely = dict[object, str](), {self._release.version, *dict(self._likely)}
-        among = [version for version in self._release.plausible if version in likely]
         for finding in self._findings_on_guess:
             unknown = self._release.older and finding.refuses and finding.rule.about_keys
             holding = [version for version, theirs in self._likely if _holds(finding, theirs)]
             if unknown or len(holding) < len(self._likely):
-                conditions[_identity(finding)] = self._words.of({self._release.version, *holding}, among)
+                # a release that refuses more of the launch is less likely, and no exception from the words
+                less_likely = {
+                    it for it in self._release.plausible if it not in likely and self._has(it, finding)
+                }
+                among = [it for it in self._release.plausible if it in likely | less_likely]
+                some = {self._release.version, *holding, *less_likely}
+                conditions[_identity(finding)] = self._words.of(some, among)
         return conditions
+
+    def _has(self, version: str, finding: Finding) -> bool:
+        """Whether a finding holds in a release as well."""
+        theirs = self._findings(version)
+        return theirs is not None and _holds(finding, theirs)
 
     @cached_property
     def _findings_on_guess(self) -> Sequence[Finding]:
