@@ -76,7 +76,7 @@ class WrittenFiles:
                     self._files[key] = None
 
     def _key(self, name: Text, place: Location) -> object:
-        """The same for two names of one file: what no variable settles is only equal to itself."""
+        """A key of a file, the same for two names of it: what no variable settles is only equal to itself."""
         if name.string is not None:
             return folder_spelling(normpath(name.string), self._shell.scope, place)
         return tuple(
