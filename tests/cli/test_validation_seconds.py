@@ -53,6 +53,25 @@ def test_one_after_every_step_is_told_with_its_share_and_with_what_is_less() -> 
     assert left < 0.05 * (left + step_s)
 
 
+def test_small_batches_are_told_where_larger_ones_save_enough_of_the_step() -> None:
+    """A batch lasts as long as its longest response; one of all rows has one of these."""
+    small = "data.val_batch_size=32"
+    said = short("trainer.test_freq=5", small, "--val-rows", "297")
+    before, after = seconds(small, "--val-rows", "297"), seconds("--val-rows", "297")
+    told = re.search(
+        r"in 10 batches, one after the other, in ([\d.]+) s; in 1 batch that is ([\d.]+) s", said
+    )
+    assert told is not None
+    assert [float(told[1]), float(told[2])] == pytest.approx([before, after], rel=0.02)
+    assert said.index("ROL032 validation-rounds: 297 rows") < said.index("data.val_batch_size=297")
+    for silent in (
+        ("trainer.test_freq=200", small, "--val-rows", "297"),
+        (EVERY_STEP, small),
+        (EVERY_STEP, *ROWS),
+    ):
+        assert "ROL032" not in short(*silent)
+
+
 @pytest.mark.parametrize(
     "overrides", [("trainer.test_freq=-1",), ("trainer.test_freq=200",), ("trainer.test_freq=null",)]
 )

@@ -77,7 +77,17 @@ LAUNCHES: tuple[Sequence[str], ...] = (
 )
 
 
-def keys_read(overrides: Sequence[str], version: str, engine_version: str | None = None) -> set[str]:
+#: The program that goes on taking the old sections of rewards, and launches of it that have them.
+STILL_MOVES = "verl.experimental.fully_async_policy.fully_async_main"
+WITH_OLD_REWARDS: tuple[Sequence[str], ...] = (
+    (*DYNAMIC, *_SCORED, *(f"reward_model.{override}" for override in _POOL)),
+    (*DYNAMIC, "custom_reward_function.path=/rewards.py"),
+)
+
+
+def keys_read(
+    overrides: Sequence[str], version: str, engine_version: str | None = None, *, program: str = ""
+) -> set[str]:
     """Every key that is looked at, with those that its value comes from; none of a launch that is refused."""
     looked: set[Path] = set()
     resolve = Resolver.read
@@ -89,7 +99,7 @@ def keys_read(overrides: Sequence[str], version: str, engine_version: str | None
         return value, way
 
     try:
-        loaded = load(None, overrides, version=version)
+        loaded = load(None, overrides, version=version, program=program)
     except TunerError:
         return set()
     loaded = replace(loaded, settings=replace(loaded.settings))  # of a copy nothing has been read before

@@ -7,7 +7,7 @@ import pytest
 
 from tests.loading import launches_with_config, load
 from tests.trainers.launches import STATIC, VERSIONS
-from tests.trainers.reads import LAUNCHES, keys_read
+from tests.trainers.reads import LAUNCHES, STILL_MOVES, WITH_OLD_REWARDS, keys_read
 from tuner.errors import TunerError
 from tuner.inputs.tree import dotted, leaves
 from tuner.trainers.coverage import Read
@@ -38,6 +38,7 @@ def read_keys(version: str) -> frozenset[str]:
         previewed = (overrides for overrides in LAUNCHES if "model_engine=veomni" in overrides)
         new = "trainer.use_legacy_worker_impl=disable"
         looked |= set().union(*(keys_read((*overrides, new), version) for overrides in previewed))
+    looked = looked.union(*(keys_read(it, version, program=STILL_MOVES) for it in WITH_OLD_REWARDS))
     looked.add("model_engine")  # chooses the configuration, before anything is read
     return leaf_keys(version) & looked
 

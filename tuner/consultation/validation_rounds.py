@@ -3,7 +3,7 @@
 What it checks
 --------------
 
-A launch that only validates generates its data in batches, one after the other, and larger ones take less time.
+A validation generates its data in batches, one after the other, and larger ones take less time.
 The proposal is the smallest batch with nearly all of the gain.
 
 Why it matters
@@ -16,7 +16,7 @@ The answers and their scores are the same, but for the random numbers of a sampl
 When it does not apply
 ----------------------
 
-A job that goes on to train validates for a small part of its time.
+A job that goes on to train, where that saves less than 3 % of a step with its share of a validation, or nobody says how many rows there are.
 Where all rows are generated as one batch there is none larger.
 A trainer that drops the rows that fill no batch drops other ones, and ends with an error where fewer rows are there than one batch has: that is yours to decide.
 

@@ -29,6 +29,7 @@ class Validating(Struct, frozen=True, kw_only=True):
     most_rows: int | None  # of the data that are taken at most; None: all of them
     sends_weights: bool  # to the rollout engine, before every batch
     key: str  # that says how often, for messages
+    batch_key: str = ""  # that says how many rows are generated at a time
     rows_key: str = ""  # that says how many rows are taken at most
     named_rows: int | None = None  # of well-known data, whose name their file has; None: it has no such name
     named: tuple[str, ...] = ()  # these data

@@ -76,7 +76,7 @@ class WrittenFiles:
                     self._files[key] = None
 
     def _key(self, name: Text, place: Location) -> object:
-        """What tells one file from others by whichever name; what no variable settles equals only itself."""
+        """A key of a file, the same for two names of it: what no variable settles is only equal to itself."""
         if name.string is not None:
             return folder_spelling(normpath(name.string), self._shell.scope, place)
         return tuple(

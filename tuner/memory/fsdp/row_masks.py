@@ -136,8 +136,8 @@ def _with_scores(
     cast = compute if compute < _FLOAT32 else 0  # else it is the softmax itself
 
     def saved(number: int) -> Term:
-        kept = {"n_m": number, "h": heads, "b_p": _FLOAT32 + cast, "b_c": None}
-        return _term(pass_input, "probabilities", saved_probabilities_bytes, **kept)
+        numbers = {"n_m": number, "h": heads, "b_p": _FLOAT32 + cast, "b_c": None}
+        return _term(pass_input, "probabilities", saved_probabilities_bytes, **numbers)
 
     def at_one(at: Moment) -> Moment:
         if not training:
@@ -145,9 +145,9 @@ def _with_scores(
             inside = working if at.name == "layer_forward" else None
             return _with(at, mask, inside) if at.name in _FORWARD else at
         if at.name in _LAYERS:
-            kept = saved(1 if recomputes or at.name == "first_layer_backward" else layers)
+            probabilities = saved(1 if recomputes or at.name == "first_layer_backward" else layers)
             gradients = _term(pass_input, "score_gradients", score_gradients_bytes, b_c=None, h=heads)
-            return _with(at, mask, kept, gradients)
+            return _with(at, mask, probabilities, gradients)
         return _with(at, mask, None if recomputes else saved(layers)) if at.name in _HELD else at
 
     return tuple(map(at_one, moments))
@@ -160,13 +160,13 @@ def row_tokens_of(pass_input: PassInput) -> int:
 
 
 def _term(pass_input: PassInput, name: str, size: Size, **more: int | None) -> Term:
-    told = {
+    values = {
         "T": pass_input.tokens,
         "R": row_tokens_of(pass_input),
         "b_c": pass_input.engine.compute_dtype.bytes,
         **more,
     }
-    numbers = {symbol: number for symbol, number in told.items() if number is not None}
+    numbers = {symbol: number for symbol, number in values.items() if number is not None}
     return stated(Item.ACTIVATIONS, name, size, numbers, evidence=Evidence.MODELLED)
 
 

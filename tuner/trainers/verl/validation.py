@@ -74,6 +74,7 @@ def _validating_of(settings: Settings, version: str, every: int | None, *, befor
         most_rows=_count(settings.get(rows_key)) if rows_key else None,
         sends_weights=sends,
         key=_FREQUENCY,
+        batch_key=_BATCHES,
         rows_key=rows_key,
         named_rows=named_rows,
         named=named,
