@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tuner.inputs.settings import BuiltModels, Settings
+from tuner.inputs.settings import BuiltModels, RolloutChunks, Settings
 from tuner.trainers.verl.liger_requirements import PACKAGE, liger_refuses
 from tuner.trainers.verl.models_built import NONE_KNOWN, built_models
 
@@ -95,6 +95,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     own_recomputation: bool | None = None
     has_own_forward: bool = False  # its workers need the model's own forward pass, which fused ones replace
     liger_refuses: bool = False  # Liger stops with the transformers that the repository asks for
+    rollout_chunks: tuple[RolloutChunks, ...] = ()  # loops that hand the engine a part of the batch at a time
     installs_liger: bool = False  # the files around the launch install Liger
 
     @property
@@ -177,6 +178,7 @@ def copy_facts(settings: Settings) -> CopyFacts:
         has_own_forward=settings.has_own_forward,
         liger_refuses=refuses,
         installs_liger=installed,
+        rollout_chunks=settings.rollout_chunks,
     )
 
 
