@@ -53,3 +53,26 @@ def test_the_file_beside_the_script_counts_before_the_repository(tmp_path: Path)
 def test_layers_that_are_not_offered_are_not_taken_for_those_of_a_tower(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("transformers==4.51.1\nliger-kernel==0.8.1\n")
     assert "CFG165" not in codes(tmp_path, "actor_rollout_ref.model.use_liger=True")
+
+
+@pytest.mark.parametrize(
+    ("files", "installed"),
+    [
+        ({"requirements.txt": "liger-kernel\n", "README.md": "pip install -r requirements.txt\n"}, True),
+        ({"requirements.txt": "liger-kernel\n"}, False),
+        ({"requirements.txt": "torch\n", "README.md": "pip install -r requirements.txt\n"}, False),
+        ({"install.sh": "pip install --no-deps liger-kernel==0.7.0\n"}, True),
+        ({"README.md": "liger-kernel is optional\n"}, False),
+    ],
+)
+def test_liger_that_the_files_install_stands_in_the_block(
+    tmp_path: Path, files: dict[str, str], installed: bool
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert "KRN006" in codes(tmp_path)
+    text = run(
+        "advise", str(tmp_path / "scripts" / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.7.1"
+    ).out
+    assert ("With liger-kernel installed" in text) is not installed
+    assert "actor_rollout_ref.model.use_liger=True" in text

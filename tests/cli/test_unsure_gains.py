@@ -1,5 +1,7 @@
 """A change that is expected to bring enough, and may not, is named where nothing sure is to be pasted."""
 
+from pathlib import Path
+
 from tests.cli.runner import run
 
 LAUNCH = (
@@ -35,6 +37,17 @@ def test_graphs_that_may_cost_something_are_named_for_a_try() -> None:
     answer = said(eager=True)
 
     assert "Nothing to paste for sure: no line is certain to bring 3% of the step." in answer
+    assert "To be tried: actor_rollout_ref.rollout.enforce_eager=False is expected to make" in answer
+
+
+def test_they_are_named_beside_a_block_as_well(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text("pip install liger-kernel\n")
+    words = (*LAUNCH, "actor_rollout_ref.rollout.enforce_eager=True")
+    (tmp_path / "run.sh").write_text(" ".join(("python3 -m verl.trainer.main_ppo", *words)))
+    answer = " ".join(run("advise", str(tmp_path / "run.sh"), *OPTIONS).out.split())
+
+    assert "Paste this" in answer
     assert "To be tried: actor_rollout_ref.rollout.enforce_eager=False is expected to make" in answer
 
 

@@ -110,7 +110,7 @@ def advise(
         else None
     )
     apart = block and modelled and (combination is None or _is_dear(combination, cheapest))
-    settled = apart and combination is None and runs and not start.refusals
+    settled = block and modelled and runs and not start.refusals
     return Advice(
         workload=case.workload,
         estimate=case.estimate,
@@ -146,7 +146,7 @@ def advise(
         share_as_assumed=_share_as_assumed(case, combination, least_gain)
         if block and modelled and runs
         else None,
-        unsure=_unsure(case, job, acceptance) if settled else None,
+        unsure=_unsure(case, job, combination, acceptance) if settled else None,
         cheapest=None if cheapest is None else _seconds_of(cheapest),
         releases=job.releases,
     )
@@ -158,9 +158,14 @@ def _withheld(case: Case, findings: Sequence[Finding], reading: Reading) -> tupl
     return withheld(case, findings, reading)
 
 
-def _unsure(case: Case, reading: Reading, acceptance: Acceptance) -> Unsure | None:
-    from tuner.advise.unsure import unsure  # where nothing is to be pasted
+def _unsure(
+    case: Case, reading: Reading, combination: Combination | None, acceptance: Acceptance
+) -> Unsure | None:
+    """What may be tried beside the block, or where nothing is to be pasted."""
+    from tuner.advise.unsure import unsure  # an answer that lists findings does without
 
+    if combination is not None:
+        reading, case = reading.adding(combination.overrides), case.with_workload(combination.workload)
     return unsure(case, reading, acceptance)
 
 

@@ -180,6 +180,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         generates_only: the program of that copy generates and ends: nothing is updated or validated.
         newest_required: the newest version of a package that the files around the launch allow, the nearest
             first, by the package's name; None where nobody says where it lies.
+        installs: whether a README, an install script or an image around the launch installs a package, by its
+            name; None where nobody says where it lies.
         misses_file: whether a file that the launch names is not in its repository, where others beside it
             are; None where nobody says where it lies.
         programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
@@ -212,6 +214,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     built_models: "Callable[[Settings], BuiltModels] | None" = None
     generates_only: bool = False
     newest_required: Callable[[str], str | None] | None = None
+    installs: Callable[[str], bool] | None = None
     misses_file: Callable[[str], bool] | None = None
     programs_beside: tuple[str, ...] | None = None
     asked_program: str = ""

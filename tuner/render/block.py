@@ -34,7 +34,8 @@ def block(advice: Advice, left_out: Sequence[LeftOut] = ()) -> Iterator[tuple[Pa
     yield (Paragraph(text=text, further=1),)
     yield (Paste(lines=tuple(pasted(together.overrides).split("\n"))),)
     lines = block_lines(together, fitted=advice.memory_verdict is Verdict.FITS)
-    yield (*_of_validation(advice), *needs(advice), lines, *shares_alone(advice), *_withheld(advice))
+    beside = (*shares_alone(advice), *_maybe(advice), *_withheld(advice))
+    yield (*_of_validation(advice), *needs(advice), lines, *beside)
     if advice.additions:
         yield tuple(with_packages(advice.additions))
 
@@ -191,9 +192,10 @@ def _none(advice: Advice) -> str:
 
 
 def _maybe(advice: Advice) -> Iterator[Part]:
-    """The change that is expected to bring enough and may not, where nothing else is said of the block."""
+    """The change that is expected to bring enough and may not, beside the block or in its place."""
     maybe = advice.unsure
-    if maybe is None or advice.share_as_assumed is not None or advice.if_reweighted is not None:
+    other = advice.combination is None and advice.if_reweighted is not None
+    if maybe is None or advice.share_as_assumed is not None or other:
         return
     text = _(
         "To be tried: {overrides} is expected to make the step {share} shorter, but it may be anything from "

@@ -175,6 +175,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     frozen_tower: bool = False  # FSDP: the vision tower has no gradients
     idle_tower: bool = False  # FSDP: no image reaches the vision tower, which is not run without one
     repeats_keys: bool = False  # packed or under Ulysses: keys and values are repeated to all heads
+    layers_installed: bool = False  # files around the launch install the package that fuses them
     layers_fusable: bool = True  # False where the release's way to put them in breaks the model
     reads_positions: bool = False  # FSDP: in each layer the host asks the GPU where sequences begin
     attention: Annotated[Attention, UNPUBLISHED] = Attention.SEQUENCES

@@ -17,6 +17,7 @@ When it does not apply
 
 The package has no kernels for the architecture.
 It is no dependency of the trainer, whose workers stop while they load the model where it is missing; a note says so, since what is installed where ``tuner`` runs tells nothing of where the job runs.
+Where the README, an install script or an image of the launch installs it, its line stands in the block.
 Megatron's layers are fused already.
 Of Qwen3-VL and gpt-oss the package fuses norms and rotary embedding, and leaves the activations as they are.
 On an Ascend card, for which the trainer's documentation says that Liger's kernels are not supported.
@@ -37,6 +38,8 @@ linkedin/Liger-Kernel #323 (no gain is expected where the host decides).
 Liger-Kernel 0.7.0 and 0.8.5, ``transformers/monkey_patch.py`` (``MIN_SUPPORTED_TRANSFORMERS_VERSION``).
 verl #5669, #6913.
 """
+
+from msgspec.structs import replace
 
 from tuner.architectures import find_architecture, layer_traits
 from tuner.counted import counted
@@ -81,12 +84,13 @@ def check(case: Case) -> Finding | None:
     text = _("norms, rotary embedding and activations of {layers} run as separate kernels")
     if not layer_traits(model.architecture).fused_activation:
         text = _("norms and rotary embedding of {layers} run as separate kernels")
+    installed = actor.engine.layers_installed
     return Finding(
-        rule=RULE,
+        rule=replace(RULE, package="") if installed else RULE,
         message=text.format(layers=counted(model.layers, "layer")),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=case.workload.actor_update.phase,
         proposal=proposal,
-        notes=(_(_NEEDED),),
+        notes=() if installed else (_(_NEEDED),),
     )

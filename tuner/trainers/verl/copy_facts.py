@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tuner.inputs.settings import BuiltModels, Settings
-from tuner.trainers.verl.liger_requirements import liger_refuses
+from tuner.inputs.settings import BuiltModels, RolloutChunks, Settings
+from tuner.trainers.verl.liger_requirements import PACKAGE, liger_refuses
 from tuner.trainers.verl.models_built import NONE_KNOWN, built_models
 
 _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manager", "rollout/vllm_rollout"
@@ -95,6 +95,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     own_recomputation: bool | None = None
     has_own_forward: bool = False  # its workers need the model's own forward pass, which fused ones replace
     liger_refuses: bool = False  # Liger stops with the transformers that the repository asks for
+    rollout_chunks: tuple[RolloutChunks, ...] = ()  # loops that hand the engine a part of the batch at a time
+    installs_liger: bool = False  # the files around the launch install Liger
 
     @property
     def keys(self) -> frozenset[str]:
@@ -128,8 +130,10 @@ def copy_facts(settings: Settings) -> CopyFacts:
     """The facts of the copy that a launch would run."""
     has = settings.has_statement
     refuses = liger_refuses(settings.newest_required)
+    installed = settings.installs is not None and settings.installs(PACKAGE)
     if has is None:
-        return CopyFacts(liger_refuses=True) if refuses else OF_RELEASE
+        around = CopyFacts(liger_refuses=refuses, installs_liger=installed)
+        return OF_RELEASE if around == OF_RELEASE else around
     from tuner.trainers.verl.packed_models import packed_models  # where there is a copy
 
     return CopyFacts(
@@ -173,6 +177,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
         own_recomputation=own_recomputation(settings),
         has_own_forward=settings.has_own_forward,
         liger_refuses=refuses,
+        installs_liger=installed,
+        rollout_chunks=settings.rollout_chunks,
     )
 
 

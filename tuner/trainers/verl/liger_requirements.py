@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tuner.versions import at_least
 
+PACKAGE = "liger-kernel"
 #: The oldest transformers by release of Liger-Kernel, the newest first; with an older one it raises
 #: ``ImportError``. Before 0.7.0 there is no such test.
 #: Source: ``transformers/monkey_patch.py`` (``MIN_SUPPORTED_TRANSFORMERS_VERSION``), which 0.6.5 lacks.
@@ -21,6 +22,6 @@ def liger_refuses(newest: Callable[[str], str | None] | None) -> bool:
     transformers = None if newest is None else newest("transformers")
     if newest is None or transformers is None:
         return False
-    liger = newest("liger-kernel") or _UNPINNED
+    liger = newest(PACKAGE) or _UNPINNED
     oldest = next((least for since, least in _OLDEST_TRANSFORMERS if at_least(liger, since)), None)
     return oldest is not None and not at_least(transformers, oldest)

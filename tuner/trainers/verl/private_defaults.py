@@ -60,6 +60,7 @@ class PrivateCopies:
         self._codes: dict[FilePath, TrainerCode | None] = {}
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
         self._packages_below: dict[FilePath, list[FilePath]] = {}  # each by a walk through a repository
+        self._installs: dict[tuple[str, str], bool] = {}
         self._engine_pins: dict[tuple[object, ...], tuple[EnginePin, ...]] = {}
         self._newest: dict[tuple[object, ...], str | None] = {}
         self._projects: dict[tuple[object, ...], ProjectCode | None] = {}
@@ -138,6 +139,14 @@ class PrivateCopies:
         from tuner.trainers.verl.pinned_release import bounded_release  # of launches that lie in a folder
 
         return bounded_release(folder, installed, self.engine_pins(folder, installed, None), among)
+
+    def installs(self, folder: str, package: str) -> bool:
+        """Whether the files around a launch install a package."""
+        if (folder, package) not in self._installs:
+            from tuner.trainers.verl.installed_by_files import installs
+
+            self._installs[folder, package] = installs(folder, package)
+        return self._installs[folder, package]
 
     def newest_required(
         self, folder: str, installed: "tuple[InstalledPackage, ...]", package: str

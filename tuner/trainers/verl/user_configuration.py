@@ -201,6 +201,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             newest_required=partial(self.copies.newest_required, self.folder, self.installed)
             if self.folder
             else None,
+            installs=partial(self.copies.installs, self.folder) if self.folder else None,
             misses_file=partial(_is_missing, folder=self.folder, starts=self.python_path)
             if self.folder
             else None,

@@ -97,6 +97,7 @@ def read_fsdp(
         loops_experts=not source.since("0.9.0"),  # which needs transformers 5, and its grouped products
         frees_root=_frees_root(context),
         prefetch_effective=_prefetches(context),
+        layers_installed=source.copy.installs_liger,
         layers_fusable=not source.copy.liger_refuses
         and not source.copy.has_own_forward
         and liger_keeps_forward(source, context.model.architecture),

@@ -231,7 +231,7 @@ def _chunks(source: ReleaseSettings, engine: RolloutEngine) -> dict[str, Any]:
     if engine not in _IN_WORKERS or source.text("rollout.mode", default="sync") != "sync":
         return {}
     turns = source.flag("conversation.enable", default=False)
-    for chunks in settings.rollout_chunks:
+    for chunks in source.copy.rollout_chunks:
         if not chunks.file.endswith(_IN_WORKERS[engine]) or (_BY_REQUEST in chunks.function) is not turns:
             continue
         value = settings.get(chunks.key) if chunks.key else None
