@@ -1,5 +1,6 @@
 """Reads a user's file as bytes: within a limit, and without waiting for what never comes."""
 
+import fnmatch
 import io
 import os
 import select
@@ -30,6 +31,23 @@ _OF_TEXT: dict[Callable[[Path], bool], Callable[[str | Path], bool]] = {
     Path.is_file: os.path.isfile,
     Path.is_dir: os.path.isdir,
 }
+
+
+def files_like(folder: Path, pattern: str) -> list[Path]:
+    """The entries of a folder whose names a pattern such as ``scripts/*install*.sh`` takes, in order.
+
+    ``Path.glob`` asks the file system and a regular expression of each entry of a folder; this one only of
+    those that have the longest literal part of the pattern. A folder that cannot be read has none.
+    """
+    below, _slash, form = pattern.rpartition("/")
+    place = folder / below if below else folder
+    try:
+        names = os.listdir(place)  # noqa: PTH208 -- of texts, as above
+    except OSError:
+        return []
+    literal = max(form.replace("?", "*").split("*"), key=len)
+    likely = [name for name in names if literal in name]
+    return [place / name for name in sorted(fnmatch.filter(likely, form))] if likely else []
 
 
 def is_there(path: str | Path, kind: Callable[[Path], bool] = Path.exists) -> bool:

@@ -18,9 +18,9 @@ def unsure(case: Case, reading: Reading, acceptance: Acceptance) -> Unsure | Non
     """
     guess = case.guessing
     best: Unsure | None = None
-    for finding in rules.run(guess):
-        proposal, rule = finding.proposal, finding.rule
-        if proposal is None or rule.goal is not Goal.TIME or rule.yours or finding.grounds is not None:
+    for finding in rules.for_goal(guess, Goal.TIME):
+        proposal = finding.proposal
+        if proposal is None or finding.rule.yours or finding.grounds is not None:
             continue
         change = case.change(proposal)
         if change.is_gain or not helps(guess, finding, proposal) or change.high_share >= -change.share:

@@ -7,7 +7,6 @@ from math import ceil
 from msgspec.structs import replace
 
 from tuner.advise import ReleaseRange
-from tuner.consultation import validation_rounds
 from tuner.consultation.configuration_reading import ConfigurationReading
 from tuner.findings import Finding, Severity, Written
 from tuner.rules.case import Case
@@ -52,6 +51,8 @@ class ValidationReading:
     @cached_property
     def findings(self) -> Sequence[Finding]:
         """What the trainer's checks call an error, and batches that could be larger."""
+        from tuner.consultation import validation_rounds  # of launches that only validate
+
         errors = [finding for finding in self._reading.findings if finding.severity is Severity.ERROR]
         rounds = validation_rounds.check(Case.of(self.workload, headroom=self._headroom))
         return errors if rounds is None else [*errors, rounds]

@@ -22,5 +22,5 @@ class ScriptArguments(Struct, frozen=True, kw_only=True):
         return next(((line, place) for own, line, place in self.uses if own == name), None)
 
     def beyond(self, given: int) -> "ScriptArguments":
-        """Those that are left to give when so many are given."""
+        """The arguments that are left to give when so many are given."""
         return replace(self, uses=tuple(use for use in self.uses if int(use[0][1:]) > given))

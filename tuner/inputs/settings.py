@@ -287,7 +287,10 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def is_set(self, key: str) -> bool:
         """True when the user (file or override) set this key or one below it."""
-        return split_key(key) in self._first_below
+        path = split_key(key)
+        length = len(path)
+        below = [at for at in self.origins if at[:length] == path]  # no index for a question or two
+        return bool(below)
 
     def default_value(self, key: str) -> Any:
         """What the release itself has at this key, interpolations unresolved; None where it has nothing."""

@@ -1,6 +1,5 @@
 """Validation between steps in words: what it takes, what falls on a step, and how often would be less."""
 
-from tuner.consultation import validation_rounds
 from tuner.consultation.between_steps import PricedValidation
 from tuner.consultation.premises import OPTIONS
 from tuner.consultation.result import Consultation
@@ -91,6 +90,8 @@ def _larger_batches(answer: Consultation, priced: PricedValidation) -> tuple[Ent
         share=f"{(now - then) / (step_s + now):.0%}",
     )
     shown = answer.settings.shown_override(f"{priced.how.batch_key}={larger.prompts_at_a_time}")
+    from tuner.consultation import validation_rounds  # of few launches
+
     title = strong(f"{validation_rounds.RULE.code} {validation_rounds.RULE.name}")
     return (Entry(text=titled(title, full_stop(text)), details=(Paste(lines=(shown,), level=2),)),)
 

@@ -19,8 +19,7 @@ from tuner.language import _, ngettext
 from tuner.render.document.marks import ARROW, OF_SEVERITY, Medium, either, marked, strong, user_text
 from tuner.render.document.parts import Entry, Heading, Paragraph, Part, Paste
 from tuner.render.numbers import change, gib, same_gib
-from tuner.render.recommendations import Sorted, price, sorted_advice, withheld
-from tuner.render.reweighted import reweighted_block
+from tuner.render.recommendations import Sorted, price, reweighted, sorted_advice, withheld
 from tuner.render.terminal import plain
 from tuner.render.words import (
     clauses,
@@ -90,7 +89,7 @@ def brief(
         codes = [item.finding.rule.code for item in further]
         entries = (_entry(lever, advice, more=codes.count(lever.finding.rule.code)) for lever in levers)
         yield Heading(text=_("What matters most")), *entries
-    blocks = tuple(reweighted_block(advice))
+    blocks = reweighted(advice)
     if decisions or between or blocks:
         entries = (_decision(item, advice) for item in decisions)
         yield Heading(text=_("Yours to decide")), *between, *blocks, *entries

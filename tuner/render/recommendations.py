@@ -11,7 +11,6 @@ from tuner.language import _, ngettext
 from tuner.render.document.marks import ARROW, OF_SEVERITY, Mark, marked, strong, user_text
 from tuner.render.document.parts import Paragraph, Part, Paste
 from tuner.render.numbers import change, gib, same_gib, step_change
-from tuner.render.reweighted import reweighted_block
 from tuner.render.terminal import plain
 from tuner.render.words import (
     clauses,
@@ -54,7 +53,7 @@ def recommendations(advice: Advice) -> Iterator[tuple[Part, ...]]:
     if by_use.yours:
         why = _("changes the training, or costs more than it brings; never part of what is to be pasted")
         yield from _list(_("Yours to decide"), why, by_use.yours, advice, after=len(by_use.shown))
-    blocks = tuple(reweighted_block(advice))
+    blocks = reweighted(advice)
     if blocks:
         yield blocks
     if by_use.idle:
@@ -144,3 +143,12 @@ def price(cost: Price, *, capacity_bytes: int) -> str:
     if cost.seconds_before is not None and cost.seconds_after is not None:
         parts.append(step_change(cost.seconds_before, cost.seconds_after, cost.change))
     return clauses(parts).replace("->", ARROW)
+
+
+def reweighted(advice: Advice) -> tuple[Part, ...]:
+    """The block that weighs tokens otherwise, where there is one to choose."""
+    if advice.if_reweighted is None:
+        return ()
+    from tuner.render.reweighted import reweighted_block  # of few answers
+
+    return tuple(reweighted_block(advice))

@@ -7,7 +7,7 @@ is found without editing anything. The modules beside the folders are what rules
 from functools import cache, lru_cache
 from types import ModuleType
 
-from tuner.findings import Finding, Rule, modules_in_folders
+from tuner.findings import Finding, Goal, Rule, modules_in_folders
 from tuner.language import chosen
 from tuner.rules.case import Case
 from tuner.workload import Workload
@@ -58,6 +58,12 @@ def _findings(case: Case, modules: tuple[ModuleType, ...], language: str) -> tup
     """The findings, whose texts are in the language that is chosen when they are made."""
     findings = (module.check(case) for module in modules)
     return tuple(finding for finding in findings if finding is not None)
+
+
+def for_goal(case: Case, goal: Goal) -> list[Finding]:
+    """What rules that serve one goal find in a case, by code."""
+    findings = (module.check(case) for module in modules_for(case.workload) if module.RULE.goal is goal)
+    return [finding for finding in findings if finding is not None]
 
 
 def of_generation(case: Case) -> list[Finding]:

@@ -11,7 +11,6 @@ from tuner.inputs.installed_packages import InstalledPackage
 from tuner.serving.names import PACKAGES
 from tuner.trainers.verl.package_pins import PackagePin, pins_in
 from tuner.trainers.verl.rollout_engine_versions import EnginePin
-from tuner.trainers.verl.torch_version import newest_vllm_with
 from tuner.trainers.verl.trainer_code.requirements import asked_ranges, newest_taken
 from tuner.versions import at_least, numbers
 from tuner.workload import RolloutEngine
@@ -94,8 +93,12 @@ def _caps_of_torch(
     around = _folders(folder, copy) if not pins else []
     pins = pins or next(filter(None, (list(pins_in(above, "torch", images=False)) for above in around)), [])
     newest = max(pins, key=lambda pin: numbers(pin.version), default=None)
-    version = "" if newest is None else newest_vllm_with(newest.version)
-    if newest is not None and version and not any(_asks_newer(above, version) for above in around):
+    if newest is None:
+        return
+    from tuner.trainers.verl.torch_version import newest_vllm_with  # few files pin torch and no engine
+
+    version = newest_vllm_with(newest.version)
+    if version and not any(_asks_newer(above, version) for above in around):
         yield EnginePin(
             engine=RolloutEngine.VLLM, version=version, file=newest.file, exact=False, torch=newest.version
         )

@@ -13,7 +13,7 @@ from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.defaults import PPO_CONFIGS, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.trainers.verl.schema import releases_with
-from tuner.trainers.verl.unread_keys import reading
+from tuner.trainers.verl.service_keys import reading
 from tuner.versions import at_least
 
 _COMPLETE = 0.9  # share of a release's keys that a composed configuration has at least

@@ -1,4 +1,8 @@
-"""The versions of a package that the files of a folder pin: what is needed, before how it is installed."""
+"""What the files of a folder say of packages: the versions that they pin, and whether they install one.
+
+What is needed counts before how it is installed. Requirements that no command of a README, an install script
+or an image reads are not known to be installed.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tuner.errors import InputError
-from tuner.files import is_there, read_bytes, repository_folders
+from tuner.files import files_like, is_there, read_bytes, repository_folders
 from tuner.inputs.installed_packages import CheckedOut, InstalledPackage, checked_out, installed_packages
 from tuner.trainers.verl.trainer_code.requirements import newest_required
 from tuner.units import MIB
@@ -32,7 +36,8 @@ _NAMED_IN = (
     "scripts/*install*.sh",
     "scripts/*setup*.sh",
 )
-
+_COMMAND = re.compile(r"\bpip3?\s+install\b((?:\\\r?\n|[^\n#&;|`])*)")
+_READS = re.compile(r"(?:-r|--requirement)[\s=]+([\w./-]+)")
 
 #: What is installed for an Ascend card, by the name of a file or by what it installs: no CUDA card runs that.
 _OF_OTHER_CARDS = re.compile(r"npu|ascend", re.IGNORECASE)
@@ -70,18 +75,26 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
     if required is not None and required.pinned:
         yield PackagePin(version=required.version, file=required.file)
     for names in _OF_REQUIREMENTS:
-        for file in sorted(folder.glob(names)):
-            for one in checked_out(_text(file), ""):
+        for file in files_like(folder, names):
+            text = _text(file)
+            for one in checked_out(text, "") if _may_name(text, package) else ():
                 if one.name == package and one.version:
                     yield PackagePin(version=one.version, file=f"{folder.name}/{file.name}")
     for names in _NAMED_IN:
-        for file in sorted(folder.glob(names)):
+        for file in files_like(folder, names):
+            if not _may_name(_text(file), package):
+                continue
             place = f"{folder.name}/{file.relative_to(folder)}"
             text = _for_training(file)
             versions = list(_versions(text, package, image=images and names == _OF_IMAGES))
             if names == _READMES and not versions:  # a command says more than a list of what was used
                 versions = _versions_in(_LISTED, package, text)
             yield from (PackagePin(version=version, file=place) for version in versions)
+
+
+def _may_name(text: str, package: str) -> bool:
+    """Whether it is worth to look for a package in a text with patterns, which take their time to be made."""
+    return package.replace("_", "-").partition("-")[0] in text.lower()
 
 
 def _for_training(file: Path) -> str:
@@ -125,7 +138,7 @@ def commit_asked_for(
 def _checked_out_by(folder: Path) -> Iterator[tuple[str, CheckedOut]]:
     """The repositories that a folder's files bring to a version or a commit, with the names of the files."""
     for names in (*_OF_REQUIREMENTS, *_NAMED_IN):
-        for file in sorted(folder.glob(names)):
+        for file in files_like(folder, names):
             place = f"{folder.name}/{file.relative_to(folder)}"
             yield from ((place, one) for one in checked_out(_text(file), place))
 
@@ -181,6 +194,36 @@ def _versions(text: str, package: str, *, image: bool) -> Iterator[str]:
 def _versions_in(form: str, package: str, text: str) -> list[str]:
     """The versions in lines of a form that names a package."""
     return re.findall(form.replace("PACKAGE", re.escape(package)), text, re.MULTILINE | re.IGNORECASE)
+
+
+def installs(folder: str, package: str) -> bool:
+    """Whether a file around a launch says to install a package.
+
+    Args:
+        folder: in which the launch lies.
+        package: as it is installed, such as ``liger-kernel``.
+    """
+    around = repository_folders(Path(folder).absolute())
+    return any(_is_told(above, file, package) for above in around for file in _installing_files(above))
+
+
+def _installing_files(folder: Path) -> list[Path]:
+    return [file for names in _NAMED_IN for file in files_like(folder, names)]
+
+
+def _is_told(folder: Path, file: Path, package: str) -> bool:
+    """Whether a command of a file names a package, or requirements of its folder that do."""
+    text = _text(file)
+    if "pip" not in text:
+        return False
+    named = re.compile(rf"(?m)(?:^|[\s\"'])({re.escape(package)})(?![\w.-])")
+    required = re.compile(rf"(?m)^\s*{re.escape(package)}(?![\w-])")
+    for command in _COMMAND.finditer(text):
+        if named.search(command[1]):
+            return True
+        if any(required.search(_text(folder / name)) for name in _READS.findall(command[1])):
+            return True
+    return False
 
 
 def _text(file: Path) -> str:

@@ -143,7 +143,7 @@ class PrivateCopies:
     def installs(self, folder: str, package: str) -> bool:
         """Whether the files around a launch install a package."""
         if (folder, package) not in self._installs:
-            from tuner.trainers.verl.installed_by_files import installs
+            from tuner.trainers.verl.package_pins import installs
 
             self._installs[folder, package] = installs(folder, package)
         return self._installs[folder, package]

@@ -2,13 +2,15 @@
 
 How the releases behind a key are written says :mod:`tuner.trainers.verl.keys`. Until 0.7.0 the section is
 ``reward_model``. Later releases have ``reward.reward_model``, and up to 0.8.0 take what the old section sets
-all the same: ``experimental/reward_loop/reward_loop.py`` (``migrate_legacy_reward_impl``). Who still does
-says :mod:`tuner.trainers.verl.unread_keys`.
+all the same: ``experimental/reward_loop/reward_loop.py`` (``migrate_legacy_reward_impl``). Later only the
+fully asynchronous trainer moves them: ``main_ppo`` takes the new section, and nothing reads the old ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from tuner.inputs.tree import Path
 from tuner.trainers.verl.engine_keys import MEGATRON
+from tuner.versions import at_least
 
 #: Meanings behind ``reward.`` that moved, with the leaf before and since, and the release of the first.
 _MOVED = {
@@ -91,8 +93,44 @@ SERVED = tuple(
 )
 POLICY_SECTION = "actor_rollout_ref.rollout"
 _SECTIONS = ("reward_model.", "reward.reward_model.", "distillation.")
+#: Old keys of rewards that releases from here on have in their configuration and no longer read.
+#: Source: verl 0.7.1 ``trainer/main_ppo.py:44`` and 0.8.0 there ``:47`` (``migrate_legacy_reward_impl``);
+#: 0.9.0 and 0.9.1 ``experimental/fully_async_policy/fully_async_main.py:237`` and ``trainer/ppo/reward.py:70``.
+_UNREAD_SINCE = "0.9.0"
+FUNCTION: Path = ("custom_reward_function", "path")
+_OLD_SECTIONS = ("custom_reward_function.", "reward_model.", "sandbox_fusion.")
+_STILL_READS = "fully_async"
 
 
 def is_of_service(key: str) -> bool:
     """Whether a key is of a reward model or of teachers, whether or not the job has any."""
     return key.startswith(_SECTIONS)
+
+
+def is_unread(key: str, version: str, program: str) -> bool:
+    """Whether a key is an old one of rewards that nothing reads.
+
+    Args:
+        key: with dots.
+        version: the release.
+        program: the module that the launch starts; empty where nobody says.
+    """
+    return at_least(version, _UNREAD_SINCE) and not _reads(program) and key.startswith(_OLD_SECTIONS)
+
+
+def reading(versions: Iterable[str], key: Path, program: str) -> frozenset[str]:
+    """The releases with a key that read it as well, where it names a launch's own reward.
+
+    Args:
+        versions: that have it.
+        key: of the launch.
+        program: the module that the launch starts; empty where nobody says.
+    """
+    if key != FUNCTION or _reads(program):
+        return frozenset(versions)
+    return frozenset(version for version in versions if not at_least(version, _UNREAD_SINCE))
+
+
+def _reads(program: str) -> bool:
+    """Whether a program may read them: one of the project's own does what it likes."""
+    return _STILL_READS in program or (bool(program) and not program.startswith("verl."))

@@ -133,11 +133,9 @@ def as_of_release(
     findings: Iterator[Finding], module: ModuleType, settings: Settings, workload: Workload, version: str
 ) -> Iterator[Finding]:
     """The findings of one check without refusals that a launch of the release never gets to as it only validates."""
-    if not validates_only(settings):
-        yield from findings
-        return
     for finding in findings:
-        rests_on = _guards_of(module, finding, workload, version) if finding.refuses else []
+        refused = finding.refuses and validates_only(settings)
+        rests_on = _guards_of(module, finding, workload, version) if refused else []
         dynamic = not static_batches(settings)
         if not rests_on or not all(_needs_training(guard, version, dynamic=dynamic) for guard in rests_on):
             yield finding

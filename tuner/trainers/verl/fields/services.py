@@ -9,9 +9,8 @@ from tuner.model_shape import ModelShape
 from tuner.trainers.verl.fields.batching import read_batching
 from tuner.trainers.verl.fields.served import ServedSource, read_server, replica_gpus
 from tuner.trainers.verl.models_built import built_models
-from tuner.trainers.verl.service_keys import ONLY_TEACHER, REWARD_SECTIONS, TEACHERS
+from tuner.trainers.verl.service_keys import ONLY_TEACHER, REWARD_SECTIONS, TEACHERS, is_unread
 from tuner.trainers.verl.source import ReleaseSettings
-from tuner.trainers.verl.unread_keys import is_unread
 from tuner.workload import Batch, Pass, Rollout, Service, ServiceRole
 
 Models = tuple[tuple[str, ModelShape], ...]

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tuner.errors import InputError
-from tuner.files import is_there, read_bytes
+from tuner.files import files_like, is_there, read_bytes
 from tuner.versions import at_least, numbers
 
 _FILES = ("requirements.txt", "setup.py", "pyproject.toml")
@@ -132,11 +132,13 @@ def newest_taken(root: Path, package: str) -> Requirement | None:
 
 def _newest_asked(root: Path, package: str) -> Requirement | None:
     """The version that the files beside a copy pin, else the newest that they allow."""
+    lines = [(file, line) for file in _named(root) for line in _lines(root / file) if package in line]
+    if not lines:
+        return None
     asked = _asking(package)
     bounds = [
         (word, version, file)
-        for file in _named(root)
-        for line in _lines(root / file)
+        for file, line in lines
         for asks in asked.findall(_COMMENT.sub("", line))
         for word, version in re.findall(rf"(==|<=)\s*({_VERSION})", asks)
     ]
@@ -155,11 +157,11 @@ def _asking(package: str) -> re.Pattern[str]:
 def _named(root: Path) -> list[str]:
     """The files of a folder that say what is needed, by their names."""
     try:
-        more = [name for form in _MORE for name in sorted(file.name for file in root.glob(form))]
+        more = [name for form in _MORE for name in [file.name for file in files_like(root, form)]]
         more += [
             name
             for form in _INSTALLING
-            for file in sorted(root.glob(form))
+            for file in files_like(root, form)
             if _OF_OTHER_CARDS not in file.name.lower()
             for name in _HANDED.findall(_text(file))
         ]

@@ -32,7 +32,7 @@ from tuner.inputs.tree import dotted
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, ROLLOUT, in_release
-from tuner.trainers.verl.unread_keys import FUNCTION, is_unread
+from tuner.trainers.verl.service_keys import FUNCTION, is_unread
 from tuner.workload import Workload
 
 RULE = Rule(
