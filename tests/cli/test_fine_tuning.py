@@ -222,7 +222,8 @@ def test_what_the_trainer_refuses_is_no_fit(tmp_path: Path) -> None:
         ("num_hidden_layers=8", True),
         ("attn_implementation=sdpa", False),
         ("attn_implementation=flash_attention_2", False),
-        ("attn_implementation=eager", True),
+        ("attn_implementation=eager", False),
+        ("attn_implementation=flex_attention", True),
     ],
 )
 def test_limits_of_positions_and_attention_that_is_counted_are_no_other_size(key: str, told: bool) -> None:

@@ -95,7 +95,7 @@ POLICY_SECTION = "actor_rollout_ref.rollout"
 _SECTIONS = ("reward_model.", "reward.reward_model.", "distillation.")
 #: Old keys of rewards that releases from here on have in their configuration and no longer read.
 #: Source: verl 0.7.1 ``trainer/main_ppo.py:44`` and 0.8.0 there ``:47`` (``migrate_legacy_reward_impl``);
-#: 0.9.0 and 0.9.1 ``experimental/fully_async_policy/fully_async_main.py:237`` and ``trainer/ppo/reward.py:70``.
+#: 0.9.0, 0.9.1 ``experimental/fully_async_policy/fully_async_main.py:237``, ``trainer/ppo/reward.py:70``.
 _UNREAD_SINCE = "0.9.0"
 FUNCTION: Path = ("custom_reward_function", "path")
 _OLD_SECTIONS = ("custom_reward_function.", "reward_model.", "sandbox_fusion.")
