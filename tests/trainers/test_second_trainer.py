@@ -104,7 +104,7 @@ def test_the_block_is_written_into_the_file(config: str) -> None:
     assert result.code == 0, result.err
     written = Path(config).read_text()
     assert written != before
-    assert "recompute: true\n" in written
+    assert "  tokens: 8192\n  recompute: false\n" in written  # smaller batches cost less than recomputation
     assert written.startswith('minirl: "1.1"\npolicy: Qwen2.5-7B-Instruct\n')
 
 

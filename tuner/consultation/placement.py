@@ -220,7 +220,7 @@ def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPl
     planned = planner.plan(job, (*planner.before, *added))
     if planned.stopped:
         raise _StoppedError
-    empty = PlacementPlan(placement=placement, reason=_("nothing fits for certain, however GPUs are divided"))
+    empty = PlacementPlan(placement=placement, reason=_("nothing is sure to fit, however GPUs are divided"))
     if planned.best is None:
         refusing = [f"{one.code}: {one.message}" for one in planned.decisions]
         return replace(empty, reason=refusing[0]) if refusing else empty
