@@ -12,7 +12,7 @@ from math import log
 from msgspec import Struct
 
 from tuner.render.axis_ticks import even_ticks, log_ticks
-from tuner.render.columns import columns
+from tuner.render.columns import cells
 
 _WIDTH, _HEIGHT = 480, 300  # of the part between the axes and their numbers
 _LEFT, _RIGHT, _TOP, _BELOW = 48, 16, 30, 40
@@ -234,5 +234,5 @@ def _legend(entries: Sequence[tuple[str, int, bool]], top: float, *, coloured: b
         colour = _colour(place) if coloured else "currentColor"
         parts.append(_mark(left, top - 4, place, colour, filled=filled))
         parts.append(f'<text x="{left + 10:.1f}" y="{top}">{escape(text)}</text>')
-        left += 26 + _LETTER * columns(text)
+        left += 26 + _LETTER * cells(text)
     return parts
