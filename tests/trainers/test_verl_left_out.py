@@ -48,7 +48,8 @@ def test_what_is_read_leaves_nothing_out(launch: str, version: str) -> None:
 def test_overrides_of_the_model_are_named_beside_what_is_told_apart() -> None:
     section = f"{MODEL}.override_config"
     assert not parts(f"+{_ATTENTION}=flash_attention_3", f"+{section}.max_position_embeddings=65536")
-    told = parts(f"+{_ATTENTION}=eager", f"+{section}.num_hidden_layers=4")
+    assert not parts(f"+{_ATTENTION}=eager")  # counted
+    told = parts(f"+{_ATTENTION}=flex_attention", f"+{section}.num_hidden_layers=4")
     assert {part.key for part in told.values()} == {_ATTENTION, f"{section}.num_hidden_layers"}
 
 

@@ -1,6 +1,7 @@
 """Proposals as one block: merged round by round, without what is not worth a line, and read back."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -45,8 +46,8 @@ def best_block(
     """
     nothing = Block(merged=Merged(case=base, accepted=()), overrides=(), reading=reading, case=base)
 
-    def merged(realise: Realise, start: Merged) -> Merged:
-        return _merged(reading, base, start, findings, acceptance, most_lines, realise)
+    def merged(realise: Realise, start: Merged, *, begins: bool = False) -> Merged:
+        return _merged(reading, base, start, findings, acceptance, most_lines, realise, begins=begins)
 
     stepwise = as_read(reading)
     as_proposed = merged(lambda job: job, nothing.merged)
@@ -61,10 +62,11 @@ def best_block(
         more = merged(stepwise, first)
         blocks = [*_readable(reading, base, first, stepwise), *_readable(reading, base, more, stepwise)]
     best = min((*blocks, nothing), key=_merit)
-    if base.short() is None:
+    if base.short() is None or base.estimate.fits_for_certain():
         return best
-    others = _behind_each_way(reading, base, findings, acceptance, merged)
-    return min((best, *(block for block in others if _pays_more(block, best, acceptance))), key=_merit)
+    others = _behind_each_way(reading, base, findings, acceptance, partial(merged, begins=True))
+    other = min((block for block in others if _pays_more(block, best, acceptance)), key=_merit, default=None)
+    return other if other is not None and _leaves_nothing(other, acceptance, most_lines) else best
 
 
 def _behind_each_way(
@@ -89,6 +91,14 @@ def _pays_more(block: Block, best: Block, acceptance: Acceptance) -> bool:
     return gain(block.case, best.case) >= acceptance.least_gain
 
 
+def _leaves_nothing(block: Block, acceptance: Acceptance, most_lines: int) -> bool:
+    """Whether a job with its block has none of its own left: who pastes it is offered no more."""
+    left = most_lines - len(block.overrides)
+    findings = asked_again(block.case)
+    further = best_block(block.reading, block.case, findings, acceptance, most_lines=left)
+    return not further.merged.accepted
+
+
 def as_read(reading: Reading) -> Realise:
     """What a configuration reads from the overrides of a workload."""
 
@@ -111,8 +121,14 @@ def _merged(
     acceptance: Acceptance,
     most_lines: int,
     realise: Realise,
+    *,
+    begins: bool,
 ) -> Merged:
-    """Proposals merged and pruned, until the rules have nothing to add that is worth a line."""
+    """Proposals merged and pruned, until the rules have nothing to add that is worth a line.
+
+    What a finished block leaves is only worth another round where it pays a line by itself; a single change
+    that begins one (``begins``) is followed by whatever is better, as no change is.
+    """
 
     def short_enough(workload: Workload) -> bool:
         return len(_lines(reading, workload)) <= most_lines
@@ -124,7 +140,8 @@ def _merged(
 
     whole, wanted = start, better
     if start.accepted:
-        findings, wanted = asked_again(start.case), worth_it
+        findings = asked_again(start.case)
+        wanted = better if begins else worth_it
     for _ in range(_PASSES):
         more = merge(base, findings, start=whole, acceptance=acceptance, realise=realise, wanted=wanted)
         if more.case.workload == whole.case.workload:
