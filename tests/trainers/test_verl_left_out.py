@@ -110,8 +110,8 @@ def test_the_defaults_leave_nothing_out(config: str, version: str) -> None:
         *(
             ([f"+{_ATTENTION}={name}"], version, told, _ATTENTION)
             for name, version, told in (
-                ("eager", "0.6.1", "attention other than FlashAttention"),
-                ("eager", "0.9.1", "attention other than FlashAttention"),
+                ("flex_attention", "0.6.1", "attention other than FlashAttention"),
+                ("flex_attention", "0.9.1", "attention other than FlashAttention"),
                 ("sdpa", "0.6.0", "overrides of the model's configuration"),
             )
         ),
