@@ -9,22 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import run
+from tests.plan.jobs import ACTOR, ROLLOUT, TYPED
 
-ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-JOB = (
-    "algorithm.adv_estimator=grpo",
-    "data.train_batch_size=128",
-    "data.max_prompt_length=512",
-    "data.max_response_length=1536",
-    f"{ACTOR}.ppo_mini_batch_size=64",
-    f"{ACTOR}.use_dynamic_bsz=True",
-    f"{ACTOR}.ppo_max_token_len_per_gpu=4096",
-    "actor_rollout_ref.model.use_remove_padding=True",
-    f"{ROLLOUT}.name=vllm",
-    f"{ROLLOUT}.n=4",
-    f"{ROLLOUT}.log_prob_use_dynamic_bsz=True",
-    "trainer.total_training_steps=200",
-)
+JOB = (*TYPED, "trainer.total_training_steps=200")
 SMALL = ("/dev/null", "--model", "qwen2.5-0.5b", "--verl-version", "0.9.1", "--gpu", "2xh100-sxm")
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 from xml.etree import ElementTree
@@ -142,7 +143,7 @@ def test_where_nothing_fits_there_is_no_picture_and_no_figure() -> None:
     assert "svg" not in Page(outs["html"].out).seen
 
 
-def drawn(*made: tuple[str, float, float, bool]) -> ElementTree.Element:
+def drawn(*made: tuple[str, float, float, bool], words: Mapping[str, str] = WORDS) -> ElementTree.Element:
     items = tuple(
         Point(
             label=name,
@@ -156,7 +157,7 @@ def drawn(*made: tuple[str, float, float, bool]) -> ElementTree.Element:
         for name, seconds, cost, kept in made
     )
     cards = tuple(name for name, *_ in made)
-    picture = TradeOffPicture(points=items, cards=cards, labels=WORDS)
+    picture = TradeOffPicture(points=items, cards=cards, labels=words)
     return ElementTree.fromstring(trade_off_picture(picture))
 
 
@@ -187,6 +188,13 @@ def test_names_do_not_lie_on_one_another() -> None:
     for place, (x, y) in enumerate(places):
         for other_x, other_y in places[place + 1 :]:
             assert abs(x - other_x) >= 40 or abs(y - other_y) >= 10
+
+
+def test_words_of_the_legend_have_the_room_of_their_characters() -> None:
+    """A Chinese character is twice as wide as a Latin one, whichever language is chosen while it is drawn."""
+    root = drawn(("a", 10, 4, True), ("b", 40, 5, False), words={**WORDS, "unbeaten": "无两项都更优者"})
+    x = {str(text.text): float(text.attrib["x"]) for text in root.iter(f"{SVG}text")}
+    assert x[WORDS["beaten"]] - x["无两项都更优者"] > 7 * 11  # letters of eleven pixels
 
 
 @pytest.mark.parametrize(("low", "high"), [(93.0, 1372.0), (77.0, 148.0), (0.4, 0.9), (5.0, 9000.0)])

@@ -33,6 +33,20 @@ COMMON = (
     f"{ROLLOUT}.log_prob_use_dynamic_bsz=True",
     f"{REF}.log_prob_use_dynamic_bsz=True",
 )
+#: A small job as it is typed, for the command.
+TYPED = (
+    "algorithm.adv_estimator=grpo",
+    "data.train_batch_size=128",
+    "data.max_prompt_length=512",
+    "data.max_response_length=1536",
+    f"{ACTOR}.ppo_mini_batch_size=64",
+    f"{ACTOR}.use_dynamic_bsz=True",
+    f"{ACTOR}.ppo_max_token_len_per_gpu=4096",
+    "actor_rollout_ref.model.use_remove_padding=True",
+    f"{ROLLOUT}.name=vllm",
+    f"{ROLLOUT}.n=4",
+    f"{ROLLOUT}.log_prob_use_dynamic_bsz=True",
+)
 MEGATRON = (
     "actor_rollout_ref.actor.strategy=megatron",
     "model_engine=megatron",

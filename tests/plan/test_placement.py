@@ -8,25 +8,13 @@ import jsonschema
 import pytest
 
 from tests.cli.runner import run
+from tests.plan.jobs import ACTOR, ROLLOUT, TYPED
 from tuner.consultation.splits import WaitsFor, divisions, looked_at
 from tuner.render.schemas import schema
 from tuner.trainers.placement import PoolSplit
 
-ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 MODEL = ("--model", "qwen2.5-0.5b")
-JOB = (
-    "algorithm.adv_estimator=grpo",
-    "data.train_batch_size=128",
-    "data.max_prompt_length=512",
-    "data.max_response_length=1536",
-    f"{ACTOR}.ppo_mini_batch_size=64",
-    f"{ACTOR}.use_dynamic_bsz=True",
-    f"{ACTOR}.ppo_max_token_len_per_gpu=4096",
-    "actor_rollout_ref.model.use_remove_padding=True",
-    f"{ROLLOUT}.name=vllm",
-    f"{ROLLOUT}.n=4",
-    f"{ROLLOUT}.log_prob_use_dynamic_bsz=True",
-)
+JOB = TYPED
 ALL = "placement=colocated,one-step-off,fully-async,separate"
 
 

@@ -5,7 +5,7 @@ A file of such a name may have other rows: what is said of it names the data.
 Source: verl 0.3.0 to 0.9.1 ``examples/data_preprocess/gsm8k.py``, ``gsm8k_multiturn_w_tool.py``,
 ``math_dataset.py`` and ``geo3k.py`` (``load_dataset``, ``map``, ``to_parquet``: every row of the split); the
 cards of the data on huggingface.co: openai/gsm8k, DigitalLearningGmbH/MATH-lighteval, hiyouga/geometry3k,
-Maxwell-Jia/AIME_2024, math-ai/aime25, BytedTsinghua-SIA/AIME-2024, HuggingFaceH4/MATH-500, math-ai/amc23.
+Maxwell-Jia/AIME_2024, math-ai/aime25, HuggingFaceH4/MATH-500, math-ai/amc23.
 """
 
 import re
@@ -17,7 +17,7 @@ _PREPARED = (  # by verl's own programs, which write ``test.parquet`` into a fol
     ("geo3k", "Geometry3K", 601),
 )
 _FOLDERS = {"math": ("MATH", 5000)}
-_REPEATED = {"aime-2024.parquet": ("AIME 2024 (each row 32 times)", 960)}  # as DAPO's data have it
+_UNSURE = ("aime-2024.parquet",)  # DAPO's has each question many times; no source here says how many
 _NAMES = {
     "aime": ("AIME", 30),
     "aime24": ("AIME 2024", 30),
@@ -34,8 +34,8 @@ _OF_SPLIT = re.compile(f"(?:{_SPLIT})?(.+?)(?:{_SPLIT})?")
 def known_test_set(file: str) -> tuple[str, int] | None:
     """The data and their rows that a file has by its name; None of any other name."""
     path = PurePosixPath(file)
-    if path.name in _REPEATED:
-        return _REPEATED[path.name]
+    if path.name in _UNSURE:
+        return None
     folder = path.parent.name.lower()
     if path.name == f"{_TEST}.parquet":
         prepared = next(((name, rows) for start, name, rows in _PREPARED if folder.startswith(start)), None)
