@@ -65,8 +65,7 @@ def best_block(
     if base.short() is None or base.estimate.fits_for_certain():
         return best
     others = _behind_each_way(reading, base, findings, acceptance, partial(merged, begins=True))
-    other = min((block for block in others if _pays_more(block, best, acceptance)), key=_merit, default=None)
-    return other if other is not None and _leaves_nothing(other, acceptance, most_lines) else best
+    return min((best, *(block for block in others if _pays_more(block, best, acceptance))), key=_merit)
 
 
 def _behind_each_way(
@@ -89,14 +88,6 @@ def _pays_more(block: Block, best: Block, acceptance: Acceptance) -> bool:
     if shortage(block.case) != shortage(best.case):
         return shortage(block.case) < shortage(best.case)
     return gain(block.case, best.case) >= acceptance.least_gain
-
-
-def _leaves_nothing(block: Block, acceptance: Acceptance, most_lines: int) -> bool:
-    """Whether a job with its block has none of its own left: who pastes it is offered no more."""
-    left = most_lines - len(block.overrides)
-    findings = asked_again(block.case)
-    further = best_block(block.reading, block.case, findings, acceptance, most_lines=left)
-    return not further.merged.accepted
 
 
 def as_read(reading: Reading) -> Realise:
