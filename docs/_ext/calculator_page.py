@@ -1,4 +1,4 @@
-"""``.. calculator::``: the form that asks the memory model, in the page's language, and its script.
+"""``.. calculator::``: the forms that ask the memory model and the planner, in the page's language.
 
 Without JavaScript the page shows the answer for what the form says at first, computed while it is built.
 """
@@ -14,15 +14,18 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 from sphinx.writers.html5 import HTML5Translator
 
-from calculator import answer, form, javascript
+from calculator import answer, form, javascript, plan_tab
 from calculator.form import AMOUNTS, CHOICES, Amount, Choice
 from kept_answers import cached_answer
 from tuner.render.bars import PARTS
 from tuner.render.picture import colour
 from worded import Worded
 
-#: The memory model, which is written here; what asks it; the page.
-SCRIPTS = ("calculator-memory.js", "calculator-answers.js", "calculator.js")
+#: The memory model, which is written here; what asks it; its form; what was planned; its form and the tabs.
+SCRIPTS = (
+    *("calculator-memory.js", "calculator-answers.js", "calculator.js"),
+    *("calculator-plans.js", "calculator-tabs.js"),
+)
 _GROUPS = {
     "Model and hardware": ("model", "card", "gpus", "nodes"),
     "Batch": ("prompts", "mini_batch", "responses", "prompt", "response", "budget"),
@@ -100,6 +103,7 @@ def words() -> dict[str, str]:
         **{f"label:{name}": text for name, text in _LABELS.items()},
         **{f"option:{name}": text for name, text in _OPTIONS.items()},
         **_ANSWERS,
+        **plan_tab.WORDS,
         **parts,
         **texts,
     }
@@ -203,15 +207,35 @@ def page_data(said: Mapping[str, str]) -> dict[str, object]:
     }
 
 
+def _tabs(said: Mapping[str, str]) -> str:
+    """The questions, of which a script shows one at a time."""
+    tabs = "".join(
+        f'<button type="button" role="tab" id="calc-tab-{name}" aria-controls="calc-panel-{name}">'
+        f"{escape(said[f'tab:{name}'])}</button>"
+        for name in ("memory", "gpus")
+    )
+    return f'<div class="calc-tabs" role="tablist" aria-label="{escape(said["tabs"])}" hidden>{tabs}</div>'
+
+
+def _told(name: str, data: Mapping[str, object]) -> str:
+    """Data for a script."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{text}</script>'
+
+
 def _visit(writer: HTML5Translator, node: CalculatorForm) -> None:
     said = node["words"]
     folder = Path(writer.builder.outdir, "_static")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SCRIPTS[0]).write_text(memory_script(), encoding="utf-8")
-    data = json.dumps(page_data(said), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     writer.body.append(
-        f'<div class="calculator">{_form(said)}{answer.example(form.start(), said)}'
-        f'<script type="application/json" id="calc-data">{data}</script>'
+        f'<div class="calculator">{_tabs(said)}'
+        f'<section id="calc-panel-memory" aria-label="{escape(said["tab:memory"])}">'
+        f"{_form(said)}{answer.example(form.start(), said)}</section>"
+        f'<section id="calc-panel-gpus" class="calc-plan" aria-label="{escape(said["tab:gpus"])}">'
+        f"{plan_tab.panel(said)}</section>"
+        + _told("calc-data", page_data(said))
+        + _told("calc-plans", plan_tab.page_data())
         + "".join(f'<script src="_static/{name}"></script>' for name in SCRIPTS)
         + "</div>\n"
     )

@@ -18,3 +18,12 @@ const reach = () => {
 };
 addEventListener("load", reach);
 addEventListener("resize", reach);
+
+// Readers of screens tell the two sidebars apart by the title of the one on the right.
+addEventListener("load", () => {
+  const title = document.querySelector(".toc-drawer .toc-title");
+  if (title) {
+    title.id = "toc-title";
+    title.closest(".toc-drawer").setAttribute("aria-labelledby", title.id);
+  }
+});

@@ -147,3 +147,77 @@ def test_no_serious_finding_of_accessibility(
                 found.append((name, violation["id"], len(places), places[:3]))
     page.context.close()
     assert found == []
+
+
+# -- the calculator -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("folder", "scheme", "screen"), LOOKS)
+@pytest.mark.parametrize("tab", ["", "#gpus"])
+def test_the_calculator_has_no_finding_of_accessibility_above_minor(
+    browser: Browser, folder: str, scheme: str, screen: dict[str, int], tab: str
+) -> None:
+    page = browser.page(viewport=screen, color_scheme=scheme)
+    page.goto(f"{(site() / folder / 'calculator.html').as_uri()}{tab}")
+    page.locator("#calc-panel-gpus" if tab else "#calc-panel-memory").wait_for()
+    violations = axe.Axe().run(page, options=OPTIONS).response["violations"]
+    beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    page.context.close()
+    assert [one["id"] for one in violations if one["impact"] != "minor"] == []
+    assert beyond == 0
+
+
+def test_the_tabs_of_the_calculator_are_gone_through_with_the_keyboard(browser: Browser) -> None:
+    page = browser.page(viewport=WIDE)
+    page.goto((site() / "en" / "calculator.html").as_uri())
+    memory, gpus = page.locator("#calc-panel-memory"), page.locator("#calc-panel-gpus")
+    assert memory.is_visible()
+    assert not gpus.is_visible()
+    page.locator("#calc-tab-memory").focus()
+    page.keyboard.press("ArrowRight")
+    assert gpus.is_visible()
+    assert not memory.is_visible()
+    assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "calc-tab-gpus"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "calc-plan-model"
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("ArrowRight")
+    assert memory.is_visible()
+    page.context.close()
+
+
+@pytest.mark.parametrize(
+    ("tab", "slider", "verdict"),
+    [
+        ("#gpus", "#calc-plan-response", ".calc-plan-verdict"),
+        ("", "[data-of=response]", "#calc-panel-memory .calc-verdict"),
+    ],
+)
+def test_the_answer_is_in_sight_while_a_slider_of_the_calculator_moves(
+    browser: Browser, tab: str, slider: str, verdict: str
+) -> None:
+    height = 560  # of a phone with the browser's own bars
+    page = browser.page(viewport={"width": 390, "height": height})
+    page.goto(f"{(site() / 'en' / 'calculator.html').as_uri()}{tab}")
+    page.locator(slider).focus()
+    told = set()
+    for key in ("Home", "End"):
+        page.keyboard.press(key)
+        box, moved = page.locator(verdict).bounding_box(), page.locator(slider).bounding_box()
+        assert box["y"] >= moved["y"] + moved["height"]
+        assert box["y"] + box["height"] <= height
+        told.add(page.locator(verdict).inner_text())
+    page.context.close()
+    assert len(told) == 2
+
+
+def test_a_link_to_numbers_of_gpus_opens_their_tab_with_its_settings(browser: Browser) -> None:
+    page = browser.page(viewport=WIDE)
+    link = "#gpus&model=Llama-3.3-70B-Instruct&prompts=256&response=2048&cards=h200-sxm&price.h200-sxm=3"
+    page.goto(f"{(site() / 'en' / 'calculator.html').as_uri()}{link}")
+    assert page.locator("#calc-panel-gpus").is_visible()
+    assert page.locator(".calc-plan-table tbody").count() == 1
+    assert "--price h200-sxm=3/h" in page.locator(".calc-plan-command").inner_text()
+    page.locator("[data-card=h200-sxm]").fill("")
+    assert "--price" not in page.locator(".calc-plan-command").inner_text()
+    page.context.close()
