@@ -53,6 +53,7 @@
   function sentences(all, said) {
     var least = plans.fewest(all);
     if (!said.cards.length) return [words["plan:no_card"]];
+    if (!all.length) return [words["plan:not_planned"]];
     if (!least) return [words["plan:none"]];
     var values = { phase: least.fullest };
     for (var name in least) values[name] = least[name];
@@ -67,7 +68,8 @@
 
   function verdict(all, said) {
     var place = one(".calc-plan-verdict"), lines = sentences(all, said);
-    place.setAttribute("data-verdict", plans.fewest(all) ? "fits" : "does_not_fit");
+    var unknown = all.length ? "does_not_fit" : "not_planned";
+    place.setAttribute("data-verdict", plans.fewest(all) ? "fits" : unknown);
     if (place.textContent === lines.join("")) return;
     place.textContent = "";
     lines.forEach(function (text, number) {
@@ -102,15 +104,19 @@
   function table(all, said) {
     var priced = said.cards.some(function (card) { return said.prices[card] !== undefined; });
     var made = element("table", undefined, { "class": "docutils" }), least = plans.fewest(all);
+    var wide = priced ? 8 : 7;
     var head = made.appendChild(element("thead")).appendChild(element("tr"));
     data.titles.forEach(function (name) {
       if (name !== "price" || priced) head.appendChild(element("th", words["title:" + name], { scope: "col" }));
     });
     said.cards.forEach(function (card) {
       var body = made.appendChild(element("tbody")), name = body.appendChild(element("tr"));
-      name = name.appendChild(element("th", undefined, { scope: "rowgroup", colspan: priced ? 8 : 7 }));
+      name = name.appendChild(element("th", undefined, { scope: "rowgroup", colspan: wide }));
       name.appendChild(element("code", card));
-      all.forEach(function (row) { if (row.card === card) body.appendChild(line(row, priced, least)); });
+      var rows = all.filter(function (row) { return row.card === card; });
+      rows.forEach(function (row) { body.appendChild(line(row, priced, least)); });
+      if (rows.length) return;
+      body.appendChild(element("tr")).appendChild(element("td", words["plan:not_planned"], { colspan: wide }));
     });
     return made;
   }
@@ -124,7 +130,7 @@
     });
     verdict(all, said);
     one(".calc-plan-table").textContent = "";
-    if (!none) one(".calc-plan-table").appendChild(table(all, said));
+    if (all.length) one(".calc-plan-table").appendChild(table(all, said));
     one(".calc-plan-command").textContent = none ? "" : plans.command(said);
     one(".calc-plan-link").setAttribute("href", plans.link(said));
   }

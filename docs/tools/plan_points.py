@@ -1,6 +1,6 @@
 """Plan every job that the calculator's page has answers for, and keep the answers.
 
-``python -m docs.tools.plan_points`` plans all of them anew, in some ten minutes on an idle core;
+``python -m docs.tools.plan_points`` plans all of them anew, in some twenty minutes on an idle core;
 ``--missing`` plans only those that the file has not yet. Each answer is kept as soon as it is there.
 """
 

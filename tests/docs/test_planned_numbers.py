@@ -56,7 +56,7 @@ def test_the_answer_in_the_file_is_the_one_of_today(job: PlannedJob) -> None:
 TOGETHER = (
     ("Qwen2.5-7B-Instruct", 256, 2048, {"h100-sxm": 2.5, "h200-sxm": 3.15}),
     ("Qwen2.5-32B-Instruct", 256, 8192, {"a100-sxm-80g": None, "h100-sxm": 133.7}),
-    ("Llama-3.3-70B-Instruct", 256, 2048, {"h20-sxm": 0.8}),
+    ("Llama-3.3-70B-Instruct", 1024, 2048, {"h20-sxm": 0.8}),
 )
 
 

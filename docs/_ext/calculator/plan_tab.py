@@ -14,7 +14,8 @@ Words = Mapping[str, str]
 Cells = list[str | int | float]
 
 #: What the form says when the page opens.
-START = {"model": "Qwen2.5-7B-Instruct", "prompts": 256, "response": 8192}
+START_MODEL, START_PROMPTS, START_RESPONSE = "Qwen2.5-7B-Instruct", 256, 8192
+START = {"model": START_MODEL, "prompts": START_PROMPTS, "response": START_RESPONSE}
 START_CARDS = ("h100-sxm", "h200-sxm")
 #: Where a row of the script has what.
 COLUMNS = (
@@ -39,6 +40,7 @@ WORDS = {
     "plan:fewest_node": "Fewest GPUs: {gpus} x {card} on 1 node",
     "plan:none": "On none of these numbers the job is sure to fit.",
     "plan:no_card": "Choose a card.",
+    "plan:not_planned": "This was not planned here: ask the command below.",
     "plan:costs": "A step takes {step} s ({low} to {high}) and {hours} GPU-hours.",
     "plan:costs_price": "A step takes {step} s ({low} to {high}) and {hours} GPU-hours, {price}.",
     "plan:limits": "{phase} leaves the least room, {room}; {longest} takes {share} of the step.",
@@ -121,12 +123,11 @@ def row(number: PlannedNumber) -> Cells:
 def panel(said: Words) -> str:
     """The tab with the answer for what its form says at first."""
     start = [one for one in planned.answers().values() if _is_start(one)]
-    model, prompts, response = planned.MODELS, planned.PROMPTS, planned.RESPONSES
-    words = command_words(str(START["model"]), int(START["prompts"]), int(START["response"]))
+    words = command_words(START_MODEL, START_PROMPTS, START_RESPONSE)
     fields = (
-        _select(said["plan:model"], model)
-        + _slider("prompts", said["plan:prompts"], prompts)
-        + _slider("response", said["plan:response"], response)
+        _select(said["plan:model"], planned.MODELS)
+        + _slider("prompts", said["plan:prompts"], planned.PROMPTS, START_PROMPTS)
+        + _slider("response", said["plan:response"], planned.RESPONSES, START_RESPONSE)
     )
     job = f"<fieldset><legend>{escape(said['plan:job'])}</legend>{fields}</fieldset>"
     cards = "".join(_card(card, said) for card in planned.CARDS)
@@ -154,19 +155,19 @@ def _is_start(answer: PlannedAnswer) -> bool:
 
 def _select(label: str, options: Iterable[str]) -> str:
     listed = "".join(
-        f"<option{' selected' if name == START['model'] else ''}>{escape(name)}</option>" for name in options
+        f"<option{' selected' if name == START_MODEL else ''}>{escape(name)}</option>" for name in options
     )
     control = f'<select id="calc-plan-model" name="model">{listed}</select>'
     return f'<div class="calc-row"><label for="calc-plan-model">{escape(label)}</label>{control}</div>'
 
 
-def _slider(name: str, label: str, values: Sequence[int]) -> str:
+def _slider(name: str, label: str, values: Sequence[int], start: int) -> str:
     """A slider over the values that were planned, and no other ones."""
-    place = values.index(int(START[name]))
+    place = values.index(start)
     control = (
         f'<span class="calc-amount"><input type="range" id="calc-plan-{name}" name="{name}" min="0" '
-        f'max="{len(values) - 1}" step="1" value="{place}" aria-valuetext="{values[place]}">'
-        f'<span class="calc-value" aria-hidden="true">{values[place]:,}</span></span>'
+        f'max="{len(values) - 1}" step="1" value="{place}" aria-valuetext="{start}">'
+        f'<span class="calc-value" aria-hidden="true">{start:,}</span></span>'
     )
     return f'<div class="calc-row"><label for="calc-plan-{name}">{escape(label)}</label>{control}</div>'
 

@@ -24,7 +24,7 @@ from tuner.rules.case import CaseFigures
 FILE = Path(__file__).resolve().parents[2] / "data" / "planned-jobs.jsonl"
 MODELS = ("Qwen2.5-1.5B-Instruct", "Qwen2.5-7B-Instruct", "Qwen2.5-32B-Instruct", "Llama-3.3-70B-Instruct")
 CARDS = ("h100-sxm", "h200-sxm", "h20-sxm", "a100-sxm-80g")
-PROMPTS = (256,)
+PROMPTS = (256, 1024)
 RESPONSES = (2048, 8192)  # tokens of the longest response
 PROMPT = 1024  # tokens of the longest prompt
 PER_PROMPT = 8
@@ -101,13 +101,14 @@ def planned(job: PlannedJob) -> PlannedAnswer:
 
 def _number(row: CapacityReport) -> PlannedNumber:
     plan = row.plan
-    size = {"gpus": plan.cluster.gpus, "nodes": plan.cluster.nodes}
+    gpus, nodes = plan.cluster.gpus, plan.cluster.nodes
     if plan.settings:
         best = plan.settings[0]
         tightest = min(best.phases, key=lambda one: one.spare_bytes)
         most = max(best.time.deciding_phases, key=lambda one: one.seconds)
         return PlannedNumber(
-            **size,
+            gpus=gpus,
+            nodes=nodes,
             seconds=_rounded(best.seconds),
             ends=(_rounded(best.step.low_s), _rounded(best.step.high_s)),
             gpu_hours=_rounded(best.gpu_hours),
@@ -117,7 +118,7 @@ def _number(row: CapacityReport) -> PlannedNumber:
             longest=most.phase.value,
             share=_rounded(most.seconds / best.seconds),
         )
-    return PlannedNumber(**size, **_lacking(plan))
+    return PlannedNumber(gpus=gpus, nodes=nodes, **_lacking(plan))
 
 
 def _lacking(plan: ClusterPlan) -> dict[str, Any]:
