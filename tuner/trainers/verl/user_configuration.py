@@ -338,6 +338,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             program=self.program,
             of_project=self.fork is not None,
             settled=self.primary is not None and self.primary.by_code,
+            laid_on=self.laid_on,
         )
 
     def _trainer_defaults(self, version: str) -> Defaults:
