@@ -1,15 +1,14 @@
 """Whether advice is worth a word: nothing gained is worth none, and a short answer has room for less."""
 
-from collections.abc import Sequence
-
 from tuner.advise.answer import Advice, Price, Recommendation
+from tuner.advise.beside_block import beside_block, with_block, without_block
 from tuner.advise.differences import changes, merged
 from tuner.advise.merge import goes_together
 from tuner.advise.numerics import is_allowed, scales_gradients
 from tuner.advise.usual_host import may_lack_host
 from tuner.findings import Finding, Goal, Numerics, Severity
 from tuner.memory import PhaseEstimate
-from tuner.rules.case import LEAST_GAIN, Case, figures
+from tuner.rules.case import LEAST_GAIN, figures
 from tuner.units import GIB
 
 LEAST_ROOM = 0.03
@@ -151,25 +150,6 @@ def is_uncounted_loss(finding: Finding) -> bool:
     return of_time and not finding.overrides
 
 
-def with_block(item: Recommendation, advice: Advice) -> Case | None:
-    """The job with the block and a change that is no part of it; None where the two do not go together."""
-    if advice.combination is None or item.workload is None:
-        return None
-    block = Case.of(advice.combination.workload, headroom=advice.headroom)
-    both = block.with_workload(merged(block.workload, changes(advice.workload, item.workload)))
-    return both if goes_together(both.workload) and block.affords(both.workload) else None
-
-
-def without_block(items: Sequence[Recommendation], advice: Advice) -> Case | None:
-    """The job with several changes and nothing of the block; None where they do not go together."""
-    case = Case.of(advice.workload, headroom=advice.headroom)
-    workload = case.workload
-    for item in items:
-        if item.workload is not None:
-            workload = merged(workload, changes(case.workload, item.workload))
-    return case.with_workload(workload) if goes_together(workload) and case.affords(workload) else None
-
-
 def _says_what_is_wrong(item: Recommendation) -> bool:
     """Whether a finding speaks of a job that fails, or is another than its settings say.
 
@@ -193,7 +173,9 @@ def _adds(item: Recommendation, advice: Advice) -> bool:
     if both is not None:
         seconds: float | None = both.time.seconds
     else:
-        seconds = None if item.price is None else item.price.seconds_after
+        beside = beside_block(item, advice)
+        alone = None if item.price is None else item.price.seconds_after
+        seconds = alone if beside is None else beside.case.time.seconds
     return seconds is not None and seconds <= block.time.seconds * (1 - advice.least_gain)
 
 

@@ -114,6 +114,7 @@ class FurtherCall(Struct, frozen=True, kw_only=True):
     key: str  # that decides it
     line: str  # of the code, for messages
     counted: bool = False  # as the usual one, over the same sequences
+    in_some_steps: bool = False  # a condition that a run decides is around it
 
 
 class OwnLoop(Struct, frozen=True, kw_only=True):

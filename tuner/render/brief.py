@@ -5,14 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from tuner.advise import Advice, Contribution, Recommendation
+from tuner.advise.beside_block import beside_block, with_block, without_block
 from tuner.advise.numerics import scales_gradients
 from tuner.advise.worth import (
     is_fine_print,
     is_uncounted_loss,
     is_worth_a_line,
     makes_room,
-    with_block,
-    without_block,
 )
 from tuner.findings import Finding, Severity
 from tuner.language import _, ngettext
@@ -273,12 +272,24 @@ def _instead(item: Recommendation, advice: Advice) -> str:
     """The words for a decision that does not go with the block; none for one that does."""
     if advice.combination is None or item.workload is None or with_block(item, advice) is not None:
         return ""
-    return _("instead of the block, not with it")
+    beside = beside_block(item, advice)
+    if beside is None:
+        return _("instead of the block, not with it")
+    return (
+        _("with the block but for {left}: step {before} -> {after} s")
+        .format(
+            left=listed(beside.left),
+            before=duration(advice.combination.time.seconds),
+            after=duration(beside.case.time.seconds),
+        )
+        .replace("->", ARROW)
+    )
 
 
 def _alternatives(items: Sequence[Recommendation], advice: Advice) -> Iterator[Paragraph]:
     """Whether decisions, of which some stand instead of the block, go together; nothing of one alone."""
     decisions = [item for item in items if item.yours and item.overrides and item.workload is not None]
+    decisions = _each_adding(decisions, advice)
     if len(decisions) < _SEVERAL or not any(_instead(item, advice) for item in decisions):
         return
     rules = listed(dict.fromkeys(item.finding.rule.code for item in decisions))
@@ -296,6 +307,17 @@ def _alternatives(items: Sequence[Recommendation], advice: Advice) -> Iterator[P
         peak=gib(job.estimate.worst.peak_bytes),
     )
     yield Paragraph(text=text.replace("->", ARROW), further=1)
+
+
+def _each_adding(decisions: Sequence[Recommendation], advice: Advice) -> list[Recommendation]:
+    """The decisions without those that are nothing beside others, as fixed batches are beside a budget."""
+    kept = list[Recommendation]()
+    for item in sorted(decisions, key=_share, reverse=True):
+        before, after = without_block(kept, advice), without_block([*kept, item], advice)
+        nothing = before is not None and after is not None and before.time.seconds <= after.time.seconds
+        if not (kept and nothing):
+            kept.append(item)
+    return [item for item in decisions if _among(item, kept)]
 
 
 def _rest(advice: Advice, outside: Sequence[Recommendation], named_codes: set[str]) -> Iterator[Paragraph]:

@@ -127,6 +127,7 @@ def parse(
         keys=keys,
         program=program,
         folder=folder if primary is None else primary.folder,
+        launched_in=folder,
         package=package,
         python_path=tuple(folders),
         requested=requested,

@@ -88,6 +88,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     keys: dict[Path, Location]
     program: str = ""  # the module or file that the launch starts; empty where nobody says
     folder: str = ""  # where the configuration lies, or is typed; empty where nobody says
+    launched_in: str = ""  # where the launch itself lies, if the configuration lies elsewhere
     package: str = ""  # the installed verl that would run it, where that release is not bundled
     python_path: tuple[str, ...] = ()  # folders that a script starts it in, and has Python look in
     requested: bool = False  # the user names the release that it is laid on
@@ -198,10 +199,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_key=partial(has_key, schema, self.started),
             defaults_of="" if private is None else private.name,
             has_statement=self._statements_of(code),
-            newest_required=partial(self.copies.newest_required, self.folder, self.installed)
-            if self.folder
-            else None,
-            installs=partial(self.copies.installs, self.folder) if self.folder else None,
+            newest_required=self._newest_required if self.folder else None,
+            installs=self._installs if self.folder else None,
             misses_file=partial(_is_missing, folder=self.folder, starts=self.python_path)
             if self.folder
             else None,
@@ -338,6 +337,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             program=self.program,
             of_project=self.fork is not None,
             settled=self.primary is not None and self.primary.by_code,
+            laid_on=self.laid_on,
         )
 
     def _trainer_defaults(self, version: str) -> Defaults:
@@ -436,7 +436,21 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if not self.folder and not self.installed:
             return ()
         copy = None if code is None or not code.has_trainer else code.root.parent
-        return self.copies.engine_pins(self.folder, self.installed, copy)
+        return self.copies.engine_pins(self._places[0], self.installed, copy)
+
+    def _newest_required(self, package: str) -> str | None:
+        """The newest version of a package that the files around the launch allow, else those of the copy."""
+        versions = (self.copies.newest_required(place, self.installed, package) for place in self._places)
+        return next((version for version in versions if version is not None), None)
+
+    def _installs(self, package: str) -> bool:
+        """Whether files around the launch or the copy say to install a package."""
+        return any(self.copies.installs(place, package) for place in self._places)
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        """The folders around which files say what is installed, that of the launch first."""
+        return tuple(dict.fromkeys((self.launched_in or self.folder, self.folder)))
 
     @property
     def processes_per_node(self) -> "Count | None":
