@@ -33,7 +33,7 @@ from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.copy_of_launch import CopyOfLaunch
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
-from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, having_keys, in_doubt
+from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, having_keys, in_doubt, running
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
@@ -376,7 +376,23 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         )
         if told is not None:
             return told
+        if nothing_tells and (spoken := self._spoken) is not None:
+            return self._as_likely(spoken) if spoken.plausible else spoken
         return self._as_likely((self._bounded if nothing_tells else None) or RELEASES.newest_of(BUNDLED))
+
+    @property
+    def _spoken(self) -> ReleaseChoice | None:
+        """The release that the launch or what lies around it speaks of, which has its keys and program."""
+        if not self.folder:
+            return None
+        sources = [location.source for location in self.keys.values()]
+        values = [str(one.value) for one in self.arguments.overrides]
+        words = (
+            *dict.fromkeys(sources),
+            *(value for value in (self.program, *values) if value.endswith(".py")),
+        )
+        among = running(self.required_keys, self.configs, self.program)
+        return self.copies.spoken_release(words, self.program, self.folder, self.python_path, among)
 
     def _as_likely(self, guess: ReleaseChoice) -> ReleaseChoice:
         """A guess among the releases that have the program, what it imports and the keys of the launch."""
