@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import run
+from tuner.trainers.verl.releases import BUNDLED
 
 pytestmark = pytest.mark.sampled(6)
 
@@ -106,6 +107,27 @@ def test_an_engine_that_is_pinned_bounds_the_release(
     told = engines(tmp_path, text, file)
     assert told[:2] == (release, engine)
     assert told[2] == f"the newest that allows vLLM {engine}, which {tmp_path.name}/{file} pins"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "oldest"),
+    [
+        ("README.md", "git clone https://github.com/verl-project/verl\n", "0.7.0"),
+        (".gitmodules", '[submodule "verl"]\n\turl = git@github.com:verl-project/verl.git\n', "0.7.0"),
+        ("README.md", "git clone https://github.com/volcengine/verl\n", BUNDLED[0]),
+        ("README.md", "See https://github.com/verl-project/verl-recipe\n", BUNDLED[0]),
+        ("README.md", "As https://github.com/verl-project/verl/issues/12 says\n", BUNDLED[0]),
+    ],
+)
+def test_who_names_the_place_that_the_repository_moved_to_came_after_that(
+    tmp_path: Path, file: str, text: str, oldest: str
+) -> None:
+    (tmp_path / file).write_text(text)
+    (tmp_path / ".git").mkdir(exist_ok=True)
+    (tmp_path / "run.sh").write_text(PPO)
+    answer = run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
+    told = json.loads(answer.out)["premises"]
+    assert (told["release"], told["release_likely"][0]) == (BUNDLED[-1], oldest)
 
 
 @pytest.mark.parametrize(
