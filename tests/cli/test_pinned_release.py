@@ -98,7 +98,6 @@ def engines(folder: Path, text: str, file: str) -> tuple[str, str, str]:
         ("Dockerfile", "FROM you/verl:ngc-th2.6.0-cu126-vllm0.8.4-flashinfer0.2.2\n", "0.6.0", "0.8.4"),
         ("Dockerfile", "FROM ubuntu\nRUN pip install --no-cache vllm==0.11.0\n", "0.8.0", "0.11.0"),
         ("README.md", "```bash\npip install vllm==0.8.5.post1\n```\n", "0.8.0", "0.8.5.post1"),
-        ("setup.py", "install_requires=['vllm==0.6.3']\n", "0.4.1", "0.6.3"),
     ],
 )
 def test_an_engine_that_is_pinned_bounds_the_release(
@@ -107,6 +106,13 @@ def test_an_engine_that_is_pinned_bounds_the_release(
     told = engines(tmp_path, text, file)
     assert told[:2] == (release, engine)
     assert told[2] == f"the newest that allows vLLM {engine}, which {tmp_path.name}/{file} pins"
+
+
+def test_an_engine_that_older_releases_ran_with_is_no_sign_of_later_ones(tmp_path: Path) -> None:
+    """Those that came later allow it as well, and had newer ones in their images."""
+    told = engines(tmp_path, "install_requires=['vllm==0.6.3']\n", "setup.py")
+    reason = f"the nearest to older ones, which ran with vLLM 0.6.3, as {tmp_path.name}/setup.py pins it"
+    assert told == ("0.3.0.post1", "0.6.3", reason)
 
 
 @pytest.mark.parametrize(

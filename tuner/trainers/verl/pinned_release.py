@@ -129,12 +129,16 @@ def bounded_release(
 
 
 def _pinned(pin: EnginePin, allowing: Sequence[str]) -> ReleaseChoice:
+    """The newest that allows a version; of one that releases before all bundled ones ran with, the oldest."""
+    older = allowing[0] == BUNDLED[0] and _is_of_older(pin.engine, pin.version)
     reason = _("the newest that allows {engine} {version}, which {file} pins")
+    if older:
+        reason = _("the nearest to older ones, which ran with {engine} {version}, as {file} pins it")
     return ReleaseChoice(
-        version=allowing[-1],
+        version=allowing[0] if older else allowing[-1],
         reason=reason.format(engine=NAMES[pin.engine], version=pin.version, file=pin.file),
         plausible=tuple(allowing),
-        older=allowing[0] == BUNDLED[0] and _is_of_older(pin.engine, pin.version),
+        older=older,
     )
 
 
