@@ -57,18 +57,28 @@ def test_what_the_launch_itself_installs_stands_before_the_files_around_it(tmp_p
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("README.md", "It was tried with verl==0.7.1.\n"),
         ("Dockerfile", "FROM verlai/verl:base-verl0.5-cu126\n"),
         ("configs.yaml", "# verl 0.7.1\n"),
     ],
 )
-def test_prose_and_images_pin_nothing(tmp_path: Path, file: str, text: str) -> None:
+def test_images_and_other_files_tell_nothing(tmp_path: Path, file: str, text: str) -> None:
     newest = premises(tmp_path)["release"]
     (tmp_path / file).write_text(text)
     assert premises(tmp_path)["release"] == newest
 
 
-@pytest.mark.parametrize("text", ["verl>=0.7.1\n", "# verl==0.7.1\n", "overl==0.7.1\n", "verl\n"])
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("README.md", "It was tried with verl==0.7.1.\n"), ("requirements.txt", "# verl==0.7.1\n")],
+)
+def test_what_speaks_of_a_release_does_not_pin_it(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / file).write_text(text)
+    told = premises(tmp_path)
+    assert told["release"] == "0.7.1"
+    assert told["release_reason"].endswith(f"{file} speaks of verl 0.7.1")
+
+
+@pytest.mark.parametrize("text", ["verl>=0.7.1\n", "overl==0.7.1\n", "verl\n"])
 def test_what_pins_nothing_tells_nothing(tmp_path: Path, text: str) -> None:
     newest = premises(tmp_path)["release"]
     (tmp_path / "requirements.txt").write_text(text)

@@ -19,11 +19,11 @@ OF_0_9 = "trainer.use_v1=False"  # a key that 0.9.0 brought
 REWARD = "custom_reward_function.path=rewards/mine.py"
 
 
-def premises(folder: Path, file: str, text: str, more: str = "") -> dict[str, Any]:
-    (folder / ".git").mkdir()
-    (folder / "scripts").mkdir()
+def premises(folder: Path, file: str, text: str, more: str = "", launch: str = LAUNCH) -> dict[str, Any]:
+    (folder / ".git").mkdir(exist_ok=True)
+    (folder / "scripts").mkdir(exist_ok=True)
     script = folder / "scripts/run.sh"
-    script.write_text(f"{LAUNCH} {more}\n")
+    script.write_text(f"{launch} {more}\n")
     (folder / file).parent.mkdir(exist_ok=True)
     with (folder / file).open("a") as there:
         there.write(text)
@@ -66,3 +66,20 @@ def test_the_keys_of_a_launch_say_more(tmp_path: Path) -> None:
 def test_the_versions_of_other_packages_say_less(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("vllm==0.8.5\n")
     assert premises(tmp_path, "README.md", "Tested with verl 0.5.0.\n")["release"] == "0.5.0"
+
+
+def test_the_versions_of_other_packages_tell_among_the_releases_that_a_text_speaks_of(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("transformers==4.57.6\n")  # 0.9.0 needs newer ones
+    told = premises(tmp_path, "README.md", "Tested with verl 0.9.\n")
+    assert told["release_likely"] == ["0.9.0", "0.9.1"]  # neither goes with them
+    (tmp_path / "requirements.txt").write_text("vllm==0.20.0\n")  # of which 0.9.1 has another one
+    told = premises(tmp_path, "README.md", "")
+    assert (told["release"], told["release_likely"]) == ("0.9.0", ["0.9.0"])
+
+
+def test_a_text_speaks_of_the_release_of_fine_tuning(tmp_path: Path) -> None:
+    launch = (
+        "torchrun --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=Qwen/Qwen3-4B"
+    )
+    told = premises(tmp_path, "README.md", "Tested with verl 0.5.0.\n", launch=launch)
+    assert (told["release"], told["release_likely"]) == ("0.5.0", [])

@@ -361,10 +361,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if by_package and (pinned := pinned_release(self.folder, self.installed)) is not None:
             own = any(one.name == RELEASES.trainer for one in self.installed)
             return pinned if own else in_doubt(pinned, self.required_keys, self.configs)
+        spoken = self._spoken if nothing_tells else None
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
-            of_program = told_by_program(self.started, self._bounded if nothing_tells else None)
+            if spoken is not None and not spoken.plausible:
+                return spoken
+            of_program = told_by_program(self.started, spoken or (self._bounded if nothing_tells else None))
             return None if of_program is None else self._as_likely(of_program)
         if self.fork is None and likeness is None and (required := self.required) is not None:
             choice = required.choice or told_release(None, self.program, None, "")
@@ -376,7 +379,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         )
         if told is not None:
             return told
-        if nothing_tells and (spoken := self._spoken) is not None:
+        if spoken is not None:
             return self._as_likely(spoken) if spoken.plausible else spoken
         return self._as_likely((self._bounded if nothing_tells else None) or RELEASES.newest_of(BUNDLED))
 
@@ -392,7 +395,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             *(value for value in (self.program, *values) if value.endswith(".py")),
         )
         among = running(self.required_keys, self.configs, self.program)
-        return self.copies.spoken_release(words, self.program, self.folder, self.python_path, among)
+        spoken = self.copies.spoken_release(words, self.program, self.folder, self.python_path, among)
+        if spoken is None or not spoken.plausible:
+            return spoken
+        return self.copies.bounded_release(self.folder, self.installed, spoken.plausible) or spoken
 
     def _as_likely(self, guess: ReleaseChoice) -> ReleaseChoice:
         """A guess among the releases that have the program, what it imports and the keys of the launch."""
