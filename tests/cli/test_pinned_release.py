@@ -94,6 +94,7 @@ def engines(folder: Path, text: str, file: str) -> tuple[str, str, str]:
     (folder / ".git").mkdir()
     (folder / "run.sh").write_text(PPO)
     (folder / "verl").mkdir()  # a submodule that nobody fetched
+    (folder / file).parent.mkdir(exist_ok=True)
     (folder / file).write_text(text)
     answer = run("advise", str(folder / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
     told = json.loads(answer.out)["premises"]
@@ -105,6 +106,7 @@ def engines(folder: Path, text: str, file: str) -> tuple[str, str, str]:
     [
         ("requirements.txt", "vllm==0.8.4\n", "0.6.0", "0.8.4"),
         ("requirements.txt", "tensordict<=0.6.2\nvllm==0.8.4\n", "0.4.1", "0.8.4"),
+        ("requirements/train.txt", "vllm==0.8.4\n", "0.6.0", "0.8.4"),
         ("Dockerfile", "FROM you/verl:ngc-th2.6.0-cu126-vllm0.8.4-flashinfer0.2.2\n", "0.6.0", "0.8.4"),
         ("Dockerfile", "FROM ubuntu\nRUN pip install --no-cache vllm==0.11.0\n", "0.8.0", "0.11.0"),
         ("README.md", "```bash\npip install vllm==0.8.5.post1\n```\n", "0.8.0", "0.8.5.post1"),
