@@ -19,8 +19,9 @@ from tuner.units import MIB
 _BESIDE = ("*.sh", "*.py")  # of the launch's own folder
 _AROUND = ("README*", "*.md", "requirements*.txt", "docs/*.md", "config/*.yaml", "configs/*.yaml")
 #: ``verl 0.5.0``, ``verl==0.8.x``, ``**verl** v0.9``; what is compared or left open names no release.
+#: What may not stand before the name is looked at behind its first letter: that leaves few places to look at.
 _SPOKEN = re.compile(
-    r"(?<![\w/.@-])verl[`*_\"')]{0,3}\s?(?:version\s|release\s)?(?:[=~]=\s?|:\s?)?[`*_\"'(]{0,3}"
+    r"v(?<![\w/.@-].)erl[`*_\"')]{0,3}\s?(?:version\s|release\s)?(?:[=~]=\s?|:\s?)?[`*_\"'(]{0,3}"
     r"v?(?P<version>\d+\.\d+(?:\.\d+(?:\.post\d+)?)?)(?:\.[x*])?(?![\w+]|\.\w|\s?(?:or|and)\s(?:newer|later|above))",
     re.IGNORECASE,
 )
