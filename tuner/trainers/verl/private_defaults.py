@@ -13,7 +13,7 @@ from msgspec import Struct
 from tuner.errors import InputError, UnsupportedError
 from tuner.file_state import FileState, file_state
 from tuner.files import file_names_read, is_there, note, repository_folders
-from tuner.inputs.program.find import starting_folders
+from tuner.inputs.program.find import file_of_program, starting_folders
 from tuner.inputs.tree import Path, Tree
 from tuner.language import _
 from tuner.shown_paths import shown_path
@@ -66,6 +66,7 @@ class PrivateCopies:
         self._projects: dict[tuple[object, ...], ProjectCode | None] = {}
         self._codes_of_keys: dict[tuple[object, ...], CodeOfKeys] = {}
         self._commits: dict[tuple[object, ...], RequiredRelease | None] = {}
+        self._spoken: dict[tuple[object, ...], ReleaseChoice | None] = {}
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -139,6 +140,28 @@ class PrivateCopies:
         from tuner.trainers.verl.pinned_release import bounded_release  # of launches that lie in a folder
 
         return bounded_release(folder, installed, self.engine_pins(folder, installed, None), among)
+
+    def spoken_release(
+        self,
+        words: tuple[str, ...],
+        program: str,
+        folder: str,
+        folders: tuple[str, ...],
+        among: tuple[str, ...],
+    ) -> "ReleaseChoice | None":
+        """The release that a launch, or the files around it, speak of, among some that have its program."""
+        if (words, program, folder, folders, among) not in self._spoken:
+            from tuner.trainers.verl.imported_release import having_program  # where nothing names the release
+            from tuner.trainers.verl.spoken_release import spoken_release
+
+            starts = starting_folders(folder, folders)
+            files = (
+                file_of_program(word, starts) if word.endswith(".py") else FilePath(word) for word in words
+            )
+            named = [file for file in files if file is not None]
+            choice = spoken_release(named, folder, having_program(program, among))
+            self._spoken[words, program, folder, folders, among] = choice
+        return self._spoken[words, program, folder, folders, among]
 
     def installs(self, folder: str, package: str) -> bool:
         """Whether the files around a launch install a package."""

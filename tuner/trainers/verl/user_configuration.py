@@ -33,7 +33,7 @@ from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.copy_of_launch import CopyOfLaunch
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
-from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, having_keys, in_doubt
+from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, having_keys, in_doubt, running
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
@@ -361,10 +361,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if by_package and (pinned := pinned_release(self.folder, self.installed)) is not None:
             own = any(one.name == RELEASES.trainer for one in self.installed)
             return pinned if own else in_doubt(pinned, self.required_keys, self.configs)
+        spoken = self._spoken if nothing_tells else None
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
-            of_program = told_by_program(self.started, self._bounded if nothing_tells else None)
+            if spoken is not None and not spoken.plausible:
+                return spoken
+            of_program = told_by_program(self.started, spoken or (self._bounded if nothing_tells else None))
             return None if of_program is None else self._as_likely(of_program)
         if self.fork is None and likeness is None and (required := self.required) is not None:
             choice = required.choice or told_release(None, self.program, None, "")
@@ -376,7 +379,26 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         )
         if told is not None:
             return told
+        if spoken is not None:
+            return self._as_likely(spoken) if spoken.plausible else spoken
         return self._as_likely((self._bounded if nothing_tells else None) or RELEASES.newest_of(BUNDLED))
+
+    @property
+    def _spoken(self) -> ReleaseChoice | None:
+        """The release that the launch or what lies around it speaks of, which has its keys and program."""
+        if not self.folder:
+            return None
+        sources = [location.source for location in self.keys.values()]
+        values = [str(one.value) for one in self.arguments.overrides]
+        words = (
+            *dict.fromkeys(sources),
+            *(value for value in (self.program, *values) if value.endswith(".py")),
+        )
+        among = running(self.required_keys, self.configs, self.program)
+        spoken = self.copies.spoken_release(words, self.program, self.folder, self.python_path, among)
+        if spoken is None or not spoken.plausible:
+            return spoken
+        return self.copies.bounded_release(self.folder, self.installed, spoken.plausible) or spoken
 
     def _as_likely(self, guess: ReleaseChoice) -> ReleaseChoice:
         """A guess among the releases that have the program, what it imports and the keys of the launch."""
