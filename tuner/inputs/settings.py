@@ -194,6 +194,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         started: the module or file that the launch starts; empty where nobody says.
         shown_gpus: the GPUs of a node that the launch shows to a Ray of its own; None where it shows all.
         composed: what Hydra has of its own files and overrides, where that is less than ``tree``.
+        takes_any: the program lays its configuration together itself, where no key has to be marked as new.
     """
 
     tree: Tree
@@ -225,6 +226,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     started: str = ""
     shown_gpus: Count | None = None
     composed: Tree | None = None
+    takes_any: bool = False
 
     @cached_property
     def _resolver(self) -> Resolver:
@@ -318,6 +320,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def takes(self, key: str) -> bool:
         """Whether an override may set a key without marking it as new."""
+        if self.takes_any:
+            return True
         return key in self if self.composed is None else contains(self.composed, split_key(key))
 
     def shown(self, key: str, value: Any) -> Any:

@@ -210,6 +210,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             started=self.program,
             shown_gpus=shown_gpus(self.processes),
             composed=None if self._whole_configuration is None else self._whole_configuration.tree,
+            takes_any=self.primary is not None and self.primary.by_program,
         )
         settings.rest_on(defaults.settings)
         layers.refuse_plain(partial(reads_section, settings, version))
@@ -472,7 +473,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             return None
         from tuner.trainers.verl.whole_configuration import whole_configuration  # few launches have one
 
-        return whole_configuration(primary.document, self.arguments.overrides)
+        taking_any = primary.by_program
+        return whole_configuration(primary.document, self.arguments.overrides, takes_any=taking_any)
 
     @property
     def _of_unknown_release(self) -> bool:
