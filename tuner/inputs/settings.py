@@ -182,6 +182,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             first, by the package's name; None where nobody says where it lies.
         installs: whether a README, an install script or an image around the launch installs a package, by its
             name; None where nobody says where it lies.
+        said_missing: whether the launch or a README, an install script or an image around it says that a
+            package cannot be had, by its name; None where nobody says where it lies.
         misses_file: whether a file that the launch names is not in its repository, where others beside it
             are; None where nobody says where it lies.
         programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
@@ -216,6 +218,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     generates_only: bool = False
     newest_required: Callable[[str], str | None] | None = None
     installs: Callable[[str], bool] | None = None
+    said_missing: Callable[[str], bool] | None = None
     misses_file: Callable[[str], bool] | None = None
     programs_beside: tuple[str, ...] | None = None
     asked_program: str = ""

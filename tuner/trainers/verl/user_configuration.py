@@ -202,6 +202,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             if self.folder
             else None,
             installs=partial(self.copies.installs, self.folder) if self.folder else None,
+            said_missing=partial(self.copies.said_missing, self.folder, self._files) if self.folder else None,
             misses_file=partial(_is_missing, folder=self.folder, starts=self.python_path)
             if self.folder
             else None,
@@ -287,6 +288,12 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def declares(self) -> bool:
         """Whether a launch names the documents: its program reads the keys that they add."""
         return self.primary is not None and bool(self.program or self.primary.name)
+
+    @cached_property
+    def _files(self) -> tuple[str, ...]:
+        """The files that the user's settings stand in."""
+        sources = dict.fromkeys(place.source for place in self.keys.values())
+        return tuple(source for source in sources if source != COMMAND_LINE)
 
     @property
     def missing(self) -> "MissingConfiguration | None":

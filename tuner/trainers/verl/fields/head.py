@@ -44,8 +44,8 @@ def read_head(source: ReleaseSettings, model: ModelShape, engine: Engine) -> Out
     """The head of the actor, and of a reference that runs the same way.
 
     The reference computes no entropy, so that its own entropy switches mean nothing. flash-attn's
-    cross entropy is taken to be installed, as verl's images have it; Megatron has its own, over float32
-    logits.
+    cross entropy is taken to be installed, as verl's images have it, unless somebody says that it cannot be;
+    Megatron has its own, over float32 logits.
     """
     context = HeadContext(source=source, model=model, engine=engine)
     dtype = engine.compute_dtype if source.since("0.6.1") else DType.BFLOAT16  # autocast's
@@ -54,7 +54,7 @@ def read_head(source: ReleaseSettings, model: ModelShape, engine: Engine) -> Out
         scaling=_scaling(context),
         clones_logits=context.megatron and source.since("0.6.0"),
         logits_dtype=DType.FLOAT32 if context.megatron else dtype,
-        fused_cross_entropy=not context.megatron,
+        fused_cross_entropy=not context.megatron and not source.copy.lacks_flash,
         slices_response=_slices_response(context),
         fusable=_fusable(context),
         rounding=_rounding(source),
