@@ -1,4 +1,4 @@
-"""A Megatron actor of a copy is held to that of the release in what a proposal rests on."""
+"""A copy's Megatron actor, and an engine of a project's own, are held to those of the release."""
 
 import json
 from pathlib import Path
@@ -54,3 +54,37 @@ def test_a_megatron_actor_bears_a_size_unless_it_keeps_what_is_wide(
     assert answer.out, answer.err
     proposed, withheld = keys_of(json.loads(answer.out))
     assert ((SIZE in proposed), (SIZE in withheld)) == (stands, not stands)
+
+
+ENGINE = """from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+class OwnEngine(FSDPEngineWithLMHead):
+    def forward_step(self, micro_batch, loss_function, forward_only):
+        inputs, others = self.prepare_model_inputs(micro_batch)
+        output = self.module(**inputs)
+        return own_loss(output.logits{}), self.prepare_model_outputs(output, others, micro_batch)
+"""
+JOB = """python3 -m own.main algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=8 \\
+    actor_rollout_ref.model.path=Qwen/Qwen2.5-1.5B-Instruct actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 trainer.n_gpus_per_node=8 \\
+    actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1 actor_rollout_ref.actor.use_kl_loss=False
+"""
+
+
+@pytest.mark.parametrize(("kept", "stands"), [("", True), (".log_softmax(-1)", False)])
+def test_a_forward_step_of_a_projects_own_engine_is_held_to_the_releases(
+    tmp_path: Path, kept: str, stands: bool
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "main.py").write_text(
+        "import hydra\nfrom own.engine import OwnEngine\nfrom verl.trainer.main_ppo import run_ppo\n"
+        "@hydra.main(config_path=None, config_name='ppo_trainer')\ndef main(config):\n    run_ppo(config)\n"
+    )
+    (tmp_path / "own" / "engine.py").write_text(ENGINE.format(kept))
+    (tmp_path / "run.sh").write_text(JOB)
+    given = ("--gpu", "h100-sxm", "--verl-version", "0.8.0", "--mean-response-length", "200", "-f", "json")
+    answer = run("advise", str(tmp_path / "run.sh"), *given)
+    assert answer.out, answer.err
+    proposed, withheld = keys_of(json.loads(answer.out))
+    keys = {SIZE, "use_dynamic_bsz"}
+    assert (bool(keys & proposed), bool(keys & withheld)) == (stands, not stands)

@@ -49,7 +49,7 @@ class KeyRow(Struct, frozen=True, kw_only=True):
         return self.functions[:1] in (_ROLLOUT[:1], _ENGINES[:1])
 
 
-_WORKER = "ActorRolloutRefWorker"
+_WORKER, _HEAD = "ActorRolloutRefWorker", "FSDPEngineWithLMHead"
 _UPDATE = (
     *functions_of(_ACTOR, "DataParallelPPOActor.update_policy", False),
     *functions_of(_ENGINE_WORKERS, "TrainingWorker.train_batch", True),
@@ -66,7 +66,7 @@ _OF_REFERENCE = (*functions_of(_WORKERS, f"{_WORKER}.compute_ref_log_prob", Fals
 _FORWARD = (
     *functions_of(_ACTOR, "DataParallelPPOActor._forward_micro_batch", False),
     *functions_of(
-        _ENGINE, "FSDPEngineWithLMHead.prepare_model_inputs FSDPEngineWithLMHead.prepare_model_outputs", True
+        _ENGINE, f"{_HEAD}.prepare_model_inputs {_HEAD}.prepare_model_outputs {_HEAD}.forward_step", True
     ),
     *MEGATRON_FORWARD,
 )

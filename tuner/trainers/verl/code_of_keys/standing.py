@@ -30,7 +30,7 @@ from tuner.trainers.verl.code_of_keys.own_classes import (
     methods,
     used_files,
 )
-from tuner.trainers.verl.code_of_keys.released import released
+from tuner.trainers.verl.code_of_keys.released import ReleasedFunction, released
 from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, KeyRow, row_of
 from tuner.trainers.verl.code_of_keys.trainer_function import TrainerFunction
 from tuner.trainers.verl.module_names import is_released
@@ -188,7 +188,8 @@ class CodeOfKeys:
                 return True
         if row.by_size:
             kept = frozenset().union(*map(sizes, one.with_helpers))
-            if any(not release.may_have(word, self._version) for word in kept):
+            having = [release, *self._beside(function)]
+            if any(not any(one.may_have(word, self._version) for one in having) for word in kept):
                 return True
         if calls_super(one.with_helpers, function.name):
             return False
@@ -197,6 +198,13 @@ class CodeOfKeys:
         if lost and function.owner.endswith(_WORKER):  # which may hand settings on by another method
             said = frozenset().union(*map(words, one.of_class.values()))
         return any(said.isdisjoint(group.split("|")) for group in lost)
+
+    def _beside(self, function: TrainerFunction) -> list[ReleasedFunction]:
+        """What prepares and takes apart a forward step in its class, which an own step may do itself."""
+        if function.name not in FORWARDS:
+            return []
+        prefix = f"{function.file}:{function.owner}."
+        return [one for key, one in released().items() if key.startswith(prefix)]
 
     def _in_place_of(self, function: TrainerFunction) -> Iterator[_RunFunction | str]:
         """What runs in its place, or the file whose class has none such; nothing where it runs itself."""
