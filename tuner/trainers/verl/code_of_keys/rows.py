@@ -17,13 +17,13 @@ from tuner.trainers.verl.code_of_keys.megatron_functions import (
     MEGATRON_ROLLOUT,
     MEGATRON_UPDATE,
 )
+from tuner.trainers.verl.code_of_keys.rollout_functions import BY_ENGINE, ENGINES, GENERATES
 from tuner.trainers.verl.code_of_keys.trainer_function import TrainerFunction, functions_of
 
 _ACTOR, _CRITIC = "workers/actor/dp_actor.py", "workers/critic/dp_critic.py"
 _WORKERS, _ENGINE_WORKERS = "workers/fsdp_workers.py", "workers/engine_workers.py"
 _ENGINE = "workers/engine/fsdp/transformer_impl.py"
-_SGLANG = "workers/rollout/sglang_rollout"
-_VLLM, _TRAINER = "workers/rollout/vllm_rollout", "trainer/ppo/ray_trainer.py"
+_TRAINER = "trainer/ppo/ray_trainer.py"
 
 
 class KeyRow(Struct, frozen=True, kw_only=True):
@@ -40,13 +40,13 @@ class KeyRow(Struct, frozen=True, kw_only=True):
     def rests(self) -> tuple[tuple[TrainerFunction, tuple[str, ...]], ...]:
         """The functions, each with the words that count there."""
         loop = ((one, self.in_loop) for one in (_FIT if self.in_loop else ()))
-        generating = ((one, _BY_ENGINE) for one in (_GENERATES if self.of_rollout else ()))
+        generating = ((one, BY_ENGINE) for one in (GENERATES if self.of_rollout else ()))
         return (*((one, self.words) for one in self.functions), *loop, *generating)
 
     @property
     def of_rollout(self) -> bool:
         """Whether its keys act through the engine alone, which then has to generate the answers."""
-        return self.functions[:1] in (_ROLLOUT[:1], _ENGINES[:1])
+        return self.functions[:1] in (_ROLLOUT[:1], ENGINES[:1])
 
 
 _WORKER, _HEAD = "ActorRolloutRefWorker", "FSDPEngineWithLMHead"
@@ -85,22 +85,6 @@ _ROLLOUT = (
     *functions_of(_ENGINE_WORKERS, f"{_WORKER}.init_model", True),
     *MEGATRON_ROLLOUT,
 )
-_ENGINES = (
-    *functions_of(f"{_VLLM}/vllm_rollout.py", "vLLMRollout.__init__"),
-    *functions_of(f"{_VLLM}/vllm_rollout_spmd.py", "vLLMRollout.__init__"),
-    *functions_of(
-        f"{_VLLM}/vllm_async_server.py", "AsyncvLLMServer.init_engine vLLMHttpServer.launch_server"
-    ),
-    *functions_of(
-        f"{_SGLANG}/sglang_rollout.py", "SGLangRollout.__init__ SGLangRollout._init_inference_engine"
-    ),
-    *functions_of(f"{_SGLANG}/async_sglang_server.py", "SGLangHttpServer.launch_server"),
-)
-_GENERATES = functions_of(
-    f"{_SGLANG}/sglang_rollout.py",
-    "SGLangRollout.generate_sequences SGLangRollout._batch_level_generate_sequences "
-    "SGLangRollout._req_level_generate_sequences",
-)
 _SLEEP = (
     *functions_of("workers/sharding_manager/fsdp_vllm.py", "FSDPVLLMShardingManager.__enter__", False),
     *functions_of("workers/sharding_manager/fsdp_vllm.py", "FSDPVLLMShardingManager.__exit__", False),
@@ -127,10 +111,6 @@ _LENGTHS = (
 )
 _SIZES = ("log_prob_micro_batch_size_per_gpu|log_prob_micro_batch_size", "infer_micro_batch_size_per_gpu")
 _LOG_LENGTHS = ("log_prob_max_token_len_per_gpu", "log_prob_use_dynamic_bsz", *_LENGTHS)
-#: By which SGLang's loops hand sequences to the engine: its own methods, or one another.
-_BY_ENGINE = (
-    "_engine|inference_engine|_batch_level_generate_sequences|generate|async_generate|_async_rollout_requests",
-)
 _SLEEPS = (
     "sleep|offload_model_weights",
     "wake_up|load_model_weights|sync_model_weights",
@@ -236,7 +216,7 @@ ROWS = (
         words=("tensor_model_parallel_size",),
     ),
     *(
-        KeyRow(keys=(f"rollout.{name}",), functions=_ENGINES, words=(name,))
+        KeyRow(keys=(f"rollout.{name}",), functions=ENGINES, words=(name,))
         for name in (
             *("enforce_eager", "max_num_batched_tokens", "max_num_seqs"),
             *("enable_chunked_prefill", "max_model_len", "enable_prefix_caching"),
@@ -250,7 +230,7 @@ ROWS = (
     ),
     KeyRow(  # what the engine keeps in the trainer's phases
         keys=("rollout.gpu_memory_utilization",),
-        functions=(*_ENGINES, *_SLEEP),
+        functions=(*ENGINES, *_SLEEP),
         words=(*_SLEEPS, "gpu_memory_utilization"),
         in_loop=("sleep_replicas",),
     ),
