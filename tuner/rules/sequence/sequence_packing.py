@@ -24,7 +24,7 @@ In a copy of the trainer, the worker that the program makes has an actor with a 
 A family that verl's guide does not name (Llama, Mistral, the first Gemma and Qwen are) is advised with the word to compare one step first.
 Attention other than FlashAttention under a transformers that would let packed sequences attend to each other.
 Nearly all sequences are equally long.
-The package flash-attn is missing where the job runs: where a release packs by its functions and the job asks for another attention, the line stands apart as one that needs the package.
+The package flash-attn is missing where the job runs: where a release packs by its functions and the job asks for another attention, or somebody says that the package cannot be had, the line stands apart as one that needs it.
 
 Sources
 -------

@@ -219,6 +219,12 @@ def installs(folder: str, package: str) -> bool:
     return any(_is_told(above, file, package) for above in around for file in _installing_files(above))
 
 
+def installing_files(folder: str) -> list[Path]:
+    """The files around a launch that say how something is installed, the nearest first."""
+    around = repository_folders(Path(folder).absolute())
+    return [file for above in around for file in _installing_files(above)]
+
+
 def _installing_files(folder: Path) -> list[Path]:
     return [file for names in _NAMED_IN for file in files_like(folder, names)]
 

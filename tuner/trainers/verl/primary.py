@@ -21,6 +21,7 @@ from tuner.trainers.verl.entry_points import program_started, refuse_config
 from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.imported_copy import program_of_copy
+from tuner.trainers.verl.merged_by_program import MergedByProgram
 from tuner.trainers.verl.named_files import CONFIG_FOLDERS, below_clone, beside_launch
 from tuner.trainers.verl.programs import runs_ppo_trainer
 from tuner.trainers.verl.recipes import named as recipe_named
@@ -63,6 +64,7 @@ class Primary(Struct, frozen=True, kw_only=True):
     required: RequiredRelease | None = None  # that the recipe is written for
     looked_in: str = ""  # where Hydra looks for the document, which lies elsewhere in the tree
     missing: MissingConfiguration | None = None  # what the launch names and no file has
+    by_program: bool = False  # its code lays files and arguments together, in which any key may be new
 
     @property
     def is_whole(self) -> bool:
@@ -127,6 +129,25 @@ def primary_of(
     if primary.missing is None and arguments.config_name is not None and primary.composition.empty:
         primary = replace(primary, missing=_missing(start, given, arguments.config_name))
     return primary, arguments
+
+
+def primary_of_merged(start: ProgramStart, merged: MergedByProgram) -> Primary:
+    """The configuration that a program merges by its own code, on which no file of the trainer's lies.
+
+    Args:
+        start: what starts the program.
+        merged: what its code lays together.
+    """
+    document = merged.document
+    return Primary(
+        document=document,
+        tops=() if document is None else (FilePath(document.source).parent,),
+        composition=Composition(documents=() if document is None else (document,), recipes=False),
+        folder=_folder_of_verl(start, None),
+        required=_required(start, None),
+        missing=merged.missing,
+        by_program=True,
+    )
 
 
 def _named_in(start: ProgramStart, given: Sequence[Argument], arguments: Arguments) -> Primary:

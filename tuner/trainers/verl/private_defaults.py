@@ -61,6 +61,7 @@ class PrivateCopies:
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
         self._packages_below: dict[FilePath, list[FilePath]] = {}  # each by a walk through a repository
         self._installs: dict[tuple[str, str], bool] = {}
+        self._missing: dict[tuple[object, ...], bool] = {}
         self._engine_pins: dict[tuple[object, ...], tuple[EnginePin, ...]] = {}
         self._newest: dict[tuple[object, ...], str | None] = {}
         self._projects: dict[tuple[object, ...], ProjectCode | None] = {}
@@ -170,6 +171,15 @@ class PrivateCopies:
 
             self._installs[folder, package] = installs(folder, package)
         return self._installs[folder, package]
+
+    def said_missing(self, folder: str, launch: tuple[str, ...], package: str) -> bool:
+        """Whether a launch or the files around it say that a package cannot be had."""
+        asked = (folder, launch, package)
+        if asked not in self._missing:
+            from tuner.trainers.verl.missing_package import said_missing
+
+            self._missing[asked] = said_missing(folder, launch, package)
+        return self._missing[asked]
 
     def newest_required(
         self, folder: str, installed: "tuple[InstalledPackage, ...]", package: str

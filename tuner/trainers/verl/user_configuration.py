@@ -201,6 +201,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_statement=self._statements_of(code),
             newest_required=self._newest_required if self.folder else None,
             installs=self._installs if self.folder else None,
+            said_missing=partial(self.copies.said_missing, self.folder, self._files) if self.folder else None,
             misses_file=partial(_is_missing, folder=self.folder, starts=self.python_path)
             if self.folder
             else None,
@@ -209,6 +210,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             started=self.program,
             shown_gpus=shown_gpus(self.processes),
             composed=None if self._whole_configuration is None else self._whole_configuration.tree,
+            takes_any=self.primary is not None and self.primary.by_program,
         )
         settings.rest_on(defaults.settings)
         layers.refuse_plain(partial(reads_section, settings, version))
@@ -285,6 +287,12 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     def declares(self) -> bool:
         """Whether a launch names the documents: its program reads the keys that they add."""
         return self.primary is not None and bool(self.program or self.primary.name)
+
+    @cached_property
+    def _files(self) -> tuple[str, ...]:
+        """The files that the user's settings stand in."""
+        sources = dict.fromkeys(place.source for place in self.keys.values())
+        return tuple(source for source in sources if source != COMMAND_LINE)
 
     @property
     def missing(self) -> "MissingConfiguration | None":
@@ -508,7 +516,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             return None
         from tuner.trainers.verl.whole_configuration import whole_configuration  # few launches have one
 
-        return whole_configuration(primary.document, self.arguments.overrides)
+        taking_any = primary.by_program
+        return whole_configuration(primary.document, self.arguments.overrides, takes_any=taking_any)
 
     @property
     def _of_unknown_release(self) -> bool:
