@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tuner.advise.answer import Advice, Recommendation
+from tuner.advise.answer import Advice, Combination, Recommendation
 from tuner.advise.differences import changes, merged
 from tuner.advise.merge import goes_together
 from tuner.rules.case import Case
@@ -29,7 +29,7 @@ def beside_block(item: Recommendation, advice: Advice) -> Beside | None:
         return None
     taken, left = [item], []
     for code in dict.fromkeys(part.finding.rule.code for part in block.contributions):
-        own = [one for one in advice.recommendations if one.finding.rule.code == code and not one.yours]
+        own = [one for one in advice.recommendations if one.finding.rule.code == code and _is_in(one, block)]
         if own and all(one.workload is None for one in own):
             continue  # it changes nothing that is modelled
         further = without_block([*taken, *own], advice) if own else None
@@ -41,6 +41,11 @@ def beside_block(item: Recommendation, advice: Advice) -> Beside | None:
         taken, case = [*taken, *own], further
     kept = tuple(dict.fromkeys(one.finding.rule.code for one in taken[1:]))
     return Beside(case=case, kept=kept, left=tuple(left)) if kept and left else None
+
+
+def _is_in(item: Recommendation, block: Combination) -> bool:
+    """Whether the block has the lines of a proposal as they are, not others of its kind."""
+    return not item.yours and bool(item.overrides) and set(item.overrides) <= set(block.overrides)
 
 
 def with_block(item: Recommendation, advice: Advice) -> Case | None:
