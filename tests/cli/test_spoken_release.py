@@ -45,6 +45,7 @@ def premises(folder: Path, file: str, text: str, more: str = "", launch: str = L
         ("README.md", "It needs verl>=0.4.0, and goes with verl 0.5+.\n", BUNDLED[-1], None),
         ("README.md", "This key is gone since verl 0.5.0.\n", BUNDLED[-1], None),
         ("README.md", "verl 0.5.0 and verl 0.6.0 were tried.\n", BUNDLED[-1], None),
+        ("README.md", "It says:\n\n```\nverl 0.5.0, fsdp\n```\n", BUNDLED[-1], None),
         ("README.md", "An image of my-verl 0.5.0\n", BUNDLED[-1], None),
     ],
 )
@@ -83,3 +84,14 @@ def test_a_text_speaks_of_the_release_of_fine_tuning(tmp_path: Path) -> None:
     )
     told = premises(tmp_path, "README.md", "Tested with verl 0.5.0.\n", launch=launch)
     assert (told["release"], told["release_likely"]) == ("0.5.0", [])
+
+
+def test_the_folder_that_a_launch_is_typed_in_and_settings_alone_say_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("README.md").write_text("Tested with verl 0.5.0.\n")
+    Path("own.yaml").write_text("actor_rollout_ref: {model: {path: Qwen/Qwen2.5-7B-Instruct}}\n")
+    for words in (LAUNCH.replace("\\\n", "").split(), ["own.yaml"]):
+        told = json.loads(run("advise", *words, "--gpu", "h100-sxm", "-f", "json").out)
+        assert told["premises"]["release"] == BUNDLED[-1]

@@ -37,7 +37,7 @@ def bounded_by_program(guess: ReleaseChoice, program: str) -> ReleaseChoice:
 
 
 def having_program(program: str, among: Sequence[str]) -> tuple[str, ...]:
-    """Those of some releases that have a program; all of them where it is none of verl's."""
+    """The releases of some that have a program; all of them where it is none of verl's."""
     having = releases_importing(program)
     return tuple(release for release in among if having is None or release in having)
 

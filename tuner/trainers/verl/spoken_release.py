@@ -25,6 +25,8 @@ _SPOKEN = re.compile(
     r"v?(?P<version>\d+\.\d+(?:\.\d+(?:\.post\d+)?)?)(?:\.[x*])?(?![\w+]|\.\w|\s?(?:or|and)\s(?:newer|later|above))",
     re.IGNORECASE,
 )
+#: What a page shows is not said by it: an answer of a program may speak of any release.
+_SHOWN = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.MULTILINE | re.DOTALL)
 #: Stands before a release that something is told apart from.
 _OTHERWISE = re.compile(
     r"\b(?:since|before|after|until|from|than|unlike|not|no|older|newer|old|upstream|to|vs\.?)\s+$", re.I
@@ -34,12 +36,15 @@ _OTHERWISE = re.compile(
 def spoken_release(named: Iterable[Path], folder: str, among: Collection[str]) -> ReleaseChoice | None:
     """The releases that the first text speaks of which speaks of no others; None where none does.
 
+    A launch that is typed lies beside nothing: what is around is the folder that somebody happens to be in.
+
     Args:
         named: files that the launch consists of, or names: before those around it.
         folder: in which the launch lies; empty where nobody says.
         among: the releases that it may be of by harder evidence.
     """
-    for file in (*named, *_texts_around(folder)):
+    own = [file for file in named if is_there(file, Path.is_file)]
+    for file in (*own, *_texts_around(folder)) if own else ():
         versions, releases = _spoken_in(file)
         left = tuple(release for release in BUNDLED if release in releases and release in among)
         if left:
@@ -66,6 +71,7 @@ def _spoken_in(file: Path) -> tuple[list[str], set[str]]:
         text = read_bytes(file, most=MIB).decode("utf-8", "replace") if is_there(file, Path.is_file) else ""
     except InputError:
         return [], set()
+    text = _SHOWN.sub("", text) if file.suffix == ".md" else text
     versions = [
         match["version"]
         for match in _SPOKEN.finditer(text)

@@ -394,7 +394,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def _spoken(self) -> ReleaseChoice | None:
         """The release that the launch or what lies around it speaks of, which has its keys and program."""
-        if not self.folder:
+        if not self.folder or not self.program:  # settings alone are of no launch that ran
             return None
         sources = [location.source for location in self.keys.values()]
         values = [str(one.value) for one in self.arguments.overrides]
