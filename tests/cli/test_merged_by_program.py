@@ -51,8 +51,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def advised(project: Path, launch: str, change: str = "pass") -> dict[str, Any]:
-    (project / "train.py").write_text(PROGRAM.replace("CHANGE", change))
+def advised(project: Path, launch: str, change: str = "pass", program: str = PROGRAM) -> dict[str, Any]:
+    (project / "train.py").write_text(program.replace("CHANGE", change))
     (project / "run.sh").write_text(f"python train.py {launch}\n")
     answer = run(
         "advise", str(project / "run.sh"), "--gpu", "h100-sxm", "--verl-version", "0.7.1", "-f", "json"
@@ -77,6 +77,24 @@ def test_files_and_arguments_are_laid_in_the_programs_order(
     assert (batch["prompts"], batch["responses_per_prompt"]) == (prompts, responses)
     assert answer["premises"]["missing_configuration"] is None
     assert not [line for line in answer["combination"]["overrides"] if line.startswith("+")]
+
+
+LOOP = """for word in rest:
+        key, value = word.split("=", 1)
+        OmegaConf.update(config, key, value)"""
+
+
+def test_a_loop_over_the_arguments_lays_them(project: Path) -> None:
+    answer = advised(project, "data.train_batch_size=32", f"config = layered(None, [])\n    {LOOP}")
+    assert answer["workload"]["batch"]["prompts"] == 32
+    assert answer["premises"]["missing_configuration"] is None
+
+
+def test_what_a_function_sets_in_place_counts(project: Path) -> None:
+    smaller = "def smaller(config):\n    config.data.train_batch_size = 8\n\ndef main"
+    program = PROGRAM.replace("def main", smaller)
+    answer = advised(project, "--config conf/mine.yaml", "smaller(config)", program)
+    assert answer["workload"]["batch"]["prompts"] == 8
 
 
 def test_what_the_code_sets_counts_and_lies_on_top(project: Path) -> None:

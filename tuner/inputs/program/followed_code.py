@@ -7,6 +7,15 @@ from typing import Any
 from tuner.errors import cut
 from tuner.inputs.overrides import Argument
 from tuner.inputs.program.asked_options import TakenOptions
+from tuner.inputs.program.code_parts import (
+    key_of,
+    outer_calls,
+    parts_settings,
+    passed_to,
+    root_of,
+    targets_in,
+    updated_in,
+)
 from tuner.inputs.program.constants import UNKNOWN, Constants, called_name
 from tuner.inputs.program.layers import ArgumentsLayer, FileLayer, LaidLayers, Layer, UnreadLayer, ValueLayer
 from tuner.inputs.tree import nested, split_key
@@ -71,6 +80,8 @@ class FollowedCode(Constants):
                 return self._taken.values.get(node.attr, UNKNOWN)
             case ast.Subscript(value=ast.Attribute(value=ast.Name(id="sys"), attr="argv")):
                 return self._argument(node.slice)
+            case ast.List(elts=[]) | ast.Tuple(elts=[]):
+                return ()
             case ast.BoolOp(op=ast.Or(), values=values):
                 return self._either(values)
             case ast.Call() if self._locals:
@@ -106,7 +117,7 @@ class FollowedCode(Constants):
         own = of.id if name == "remote" and isinstance(of, ast.Name) else name if of is None else ""
         if own in self._functions and len(self._locals) <= _DEEPEST:
             return self._of_own(self._functions[own], call)
-        passed = [self.value(node) for node in _passed(call)]
+        passed = [self.value(node) for node in passed_to(call)]
         if name not in _ONLY_SHOWN:
             for value in passed:
                 self._handed = value if isinstance(value, LaidLayers) else self._handed
@@ -135,7 +146,7 @@ class FollowedCode(Constants):
             self._set(call.args[0], key if isinstance(key, str) else "", value, call)
             return None
         if name in _SAME and isinstance(first, LaidLayers):
-            return first
+            return first.on()
         if name == "create":
             return LaidLayers(layers=(self._created(call),))
         return LaidLayers(layers=(self._unread(call),)) if name in ("from_dotlist", "structured") else UNKNOWN
@@ -186,7 +197,7 @@ class FollowedCode(Constants):
             case ast.AnnAssign(target=target, value=ast.expr() as node):
                 self._assign(target, self.value(node), statement)
             case ast.Expr(value=node):
-                for call in _calls(node):
+                for call in outer_calls(node):
                     self.value(call)
             case ast.Return(value=node):
                 raise _ReturnedError(None if node is None else self.value(node))
@@ -196,6 +207,8 @@ class FollowedCode(Constants):
                 self._follow((*body, *orelse, *finalbody))
             case ast.If():
                 self._branch(statement)
+            case ast.For(iter=node) if parts_settings(statement) and isinstance(self.value(node), tuple):
+                self._lay_settings(statement, self.value(node))
             case ast.For(target=ast.Name(id=name), iter=node) if isinstance(self.value(node), tuple):
                 for one in self.value(node):
                     self._locals[-1][name] = one.text if isinstance(one, Argument) else one
@@ -224,19 +237,32 @@ class FollowedCode(Constants):
         value = self.value(test)
         return None if value is UNKNOWN or isinstance(value, _Options) else bool(value)
 
+    def _lay_settings(self, statement: ast.For, words: tuple[Any, ...]) -> None:
+        """A loop that takes apart each word at its ``=`` lays the words on what it changes."""
+        given = tuple(word for word in words if isinstance(word, Argument))
+        changed = {root_of(target) for target in targets_in(statement)} | set(updated_in(statement))
+        for name in changed:
+            laid = self._locals[-1].get(name)
+            if isinstance(laid, LaidLayers) and given:
+                laid.put(ArgumentsLayer(arguments=given))
+
     def _open(self, statement: ast.stmt) -> None:
         """Configurations that statements change which may run or not have a layer that is not read."""
         for node in ast.walk(statement):
             if isinstance(node, ast.Assign):
                 for target in node.targets:
-                    name = _root(target)
+                    name = root_of(target)
                     value = self._locals[-1].get(name)
-                    if isinstance(value, LaidLayers):
+                    if isinstance(value, LaidLayers) and isinstance(target, ast.Name):
                         self._locals[-1][name] = value.on(self._unread(node))
+                    elif isinstance(value, LaidLayers):
+                        value.put(self._unread(node))
                     elif name:
                         self._locals[-1][name] = UNKNOWN
             elif isinstance(node, ast.Call):
-                for passed in map(self.value, _passed(node) if called_name(node) not in _ONLY_SHOWN else ()):
+                for passed in map(
+                    self.value, passed_to(node) if called_name(node) not in _ONLY_SHOWN else ()
+                ):
                     self._handed = passed if isinstance(passed, LaidLayers) else self._handed
 
     def _assign(self, target: ast.expr, value: Any, statement: ast.stmt) -> None:
@@ -247,45 +273,16 @@ class FollowedCode(Constants):
             values = value if isinstance(value, tuple) and len(value) == len(target.elts) else None
             for number, part in enumerate(target.elts):
                 self._assign(part, UNKNOWN if values is None else values[number], statement)
-        elif isinstance(names.get(_root(target)), LaidLayers):
+        elif isinstance(names.get(root_of(target)), LaidLayers):
             self._set(target, "", value, statement)
 
     def _set(self, target: ast.expr, key: str, value: Any, node: ast.expr | ast.stmt) -> None:
         """A key of a configuration gets a value."""
-        name, path = _root(target), (*_path(target), *(split_key(key) if key else ()))
+        name, path = root_of(target), (*key_of(target), *(split_key(key) if key else ()))
         laid = self._locals[-1].get(name)
         if not isinstance(laid, LaidLayers):
             return
         plain = isinstance(value, str | int | float | None) and bool(path) and None not in path
         tree = nested(tuple(map(str, path)), value) if plain else {}
         layer = ValueLayer(tree=tree, line=node.lineno) if plain else self._unread(node)
-        self._locals[-1][name] = laid.on(layer)
-
-
-def _calls(node: ast.expr) -> list[ast.Call]:
-    """The outermost call with what is passed to it that lays nothing: ``ray.get(run.remote(config))``."""
-    calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
-    outer = [one for one in calls if isinstance(one.func, ast.Attribute) and one.func.attr == "remote"]
-    return outer or calls[:1]
-
-
-def _passed(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(word.value for word in call.keywords)]
-
-
-def _root(target: ast.expr) -> str:
-    while isinstance(target, ast.Attribute | ast.Subscript):
-        target = target.value
-    return target.id if isinstance(target, ast.Name) else ""
-
-
-def _path(target: ast.expr) -> tuple[str | None, ...]:
-    """The key that an attribute or an item stands for; with None where it is computed."""
-    match target:
-        case ast.Attribute(value=inner, attr=name):
-            return (*_path(inner), name)
-        case ast.Subscript(value=inner, slice=ast.Constant(value=str(name))):
-            return (*_path(inner), name)
-        case ast.Subscript(value=inner):
-            return (*_path(inner), None)
-    return ()
+        laid.put(layer)

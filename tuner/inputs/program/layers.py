@@ -36,11 +36,15 @@ Layer = FileLayer | ArgumentsLayer | ValueLayer | UnreadLayer
 Laid = tuple[Layer, ...]
 
 
-class LaidLayers(Struct, frozen=True, kw_only=True):
-    """A configuration as far as it is laid, the lowest layer first."""
+class LaidLayers(Struct, kw_only=True, eq=False):
+    """A configuration as far as it is laid, the lowest layer first; code that sets a key changes it."""
 
     layers: Laid
 
     def on(self, *layers: Layer) -> "LaidLayers":
-        """With further layers on it."""
+        """Another one with further layers on it."""
         return LaidLayers(layers=(*self.layers, *layers))
+
+    def put(self, layer: Layer) -> None:
+        """Lay a further layer on this one."""
+        self.layers = (*self.layers, layer)
