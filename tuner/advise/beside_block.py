@@ -10,7 +10,7 @@ from tuner.advise.merge import goes_together
 from tuner.rules.case import Case
 
 
-class Beside(Struct, frozen=True, kw_only=True):
+class PartOfBlock(Struct, frozen=True, kw_only=True):
     """A job with a change and a part of the block."""
 
     case: Case
@@ -18,7 +18,7 @@ class Beside(Struct, frozen=True, kw_only=True):
     left: tuple[str, ...]  # of those for which there is no room, or that cost more than they save then
 
 
-def beside_block(item: Recommendation, advice: Advice) -> Beside | None:
+def beside_block(item: Recommendation, advice: Advice) -> PartOfBlock | None:
     """The change with what of the block goes with it; None where nothing does, or the job needs what is left.
 
     What saves most comes first. A part that is priced with others alone is not among the proposals by itself,
@@ -40,7 +40,7 @@ def beside_block(item: Recommendation, advice: Advice) -> Beside | None:
             continue
         taken, case = [*taken, *own], further
     kept = tuple(dict.fromkeys(one.finding.rule.code for one in taken[1:]))
-    return Beside(case=case, kept=kept, left=tuple(left)) if kept and left else None
+    return PartOfBlock(case=case, kept=kept, left=tuple(left)) if kept and left else None
 
 
 def _is_in(item: Recommendation, block: Combination) -> bool:

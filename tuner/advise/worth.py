@@ -1,7 +1,6 @@
 """Whether advice is worth a word: nothing gained is worth none, and a short answer has room for less."""
 
 from tuner.advise.answer import Advice, Price, Recommendation
-from tuner.advise.beside_block import beside_block, with_block, without_block
 from tuner.advise.differences import changes, merged
 from tuner.advise.merge import goes_together
 from tuner.advise.numerics import is_allowed, scales_gradients
@@ -90,6 +89,8 @@ def _shortens_fitting(item: Recommendation, advice: Advice) -> bool:
     """Whether a change takes its share of the step with what makes room by weighing otherwise."""
     if item.workload is None or advice.combination is not None or advice.estimate.fits_for_certain():
         return False
+    from tuner.advise.beside_block import without_block  # where a job lacks memory
+
     room = (
         without_block([other], advice)
         for other in advice.recommendations
@@ -167,9 +168,12 @@ def _says_what_is_wrong(item: Recommendation) -> bool:
 
 def _adds(item: Recommendation, advice: Advice) -> bool:
     """Whether a change makes the step shorter than the block does: on top of it, or else instead of it."""
-    block, both = advice.combination, with_block(item, advice)
+    block = advice.combination
     if block is None:
         return True
+    from tuner.advise.beside_block import beside_block, with_block  # where something is left to decide
+
+    both = with_block(item, advice)
     if both is not None:
         seconds: float | None = both.time.seconds
     else:

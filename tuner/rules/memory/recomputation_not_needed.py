@@ -51,26 +51,26 @@ RULE = Rule(
 def check(case: Case) -> Finding | None:
     """Keep activations in every training pass that has the room."""
     actor = case.workload.actor_update.phase
-    of_actor = _kept(case, actor)
-    of_critic = _kept(of_actor or case, Phase.UPDATE_CRITIC)
+    of_actor = _with_activations_kept(case, actor)
+    of_critic = _with_activations_kept(of_actor or case, Phase.UPDATE_CRITIC)
     first = of_actor or of_critic
     if first is None:
         return None
     phase = Phase.UPDATE_CRITIC if of_actor is None else actor
-    settled = of_critic or first
+    both = of_critic or first
     if of_actor is None:  # the critic's pass may have been in the way
-        settled = _kept(settled, actor) or settled
+        both = _with_activations_kept(both, actor) or both
     return Finding(
         rule=RULE,
         message=_message(case, first.workload, phase),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=phase,
-        proposal=settled.workload,
+        proposal=both.workload,
     )
 
 
-def _kept(case: Case, phase: Phase) -> Case | None:
+def _with_activations_kept(case: Case, phase: Phase) -> Case | None:
     """The job with the activations of a phase kept, None where that does not pay."""
     proposal = _without_recomputation(case, phase)
     return case.with_workload(proposal) if proposal is not None and case.pays(proposal) else None

@@ -29,8 +29,8 @@ _OF_HYDRA = "defaults"  # a list that OmegaConf reads as any other and nobody fo
 class MergedByProgram(Struct, frozen=True, kw_only=True):
     """What a program lays together, as far as its files are here."""
 
-    document: Document | None  # all files and values on one another; None where one of them is not known
-    arguments: Arguments  # what is laid on the document
+    laid: Document | None  # all files and values on one another; None where one of them is not known
+    arguments: Arguments  # what is laid on it
     missing: MissingConfiguration | None = None
 
 
@@ -62,12 +62,12 @@ def _laid(layers: Sequence[Layer], program: FilePath, starts: Sequence[FilePath]
             continue
         document = _document(layer, program, starts)
         if isinstance(document, MissingConfiguration):
-            return MergedByProgram(document=None, arguments=_of(_arguments(layers)), missing=document)
+            return MergedByProgram(laid=None, arguments=_of(_arguments(layers)), missing=document)
         if overrides:  # it is laid on the arguments
             overrides += _as_overrides(document)
         else:
             documents.append(document)
-    return MergedByProgram(document=_on_one_another(documents), arguments=_of(overrides))
+    return MergedByProgram(laid=_on_one_another(documents), arguments=_of(overrides))
 
 
 def _document(

@@ -52,12 +52,12 @@ def said_missing(folder: str, launch: Iterable[str], package: str) -> bool:
         if left_out.search(text) and not _is_prose(file):
             return True
         says = own if file in mine else around
-        if any(says.search(line) and not _DOUBTED.search(line) for line in _said(file, text)):
+        if any(says.search(line) and not _DOUBTED.search(line) for line in _prose_lines(file, text)):
             return True
     return False
 
 
-def _said(file: Path, text: str) -> Iterator[str]:
+def _prose_lines(file: Path, text: str) -> Iterator[str]:
     """The lines of a text that people wrote for one another: comments, and all of a README."""
     for line in text.splitlines():
         before, mark, comment = line.partition("#")

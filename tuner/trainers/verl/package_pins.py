@@ -5,7 +5,7 @@ or an image reads are not known to be installed.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -223,6 +223,12 @@ def installing_files(folder: str) -> list[Path]:
     """The files around a launch that say how something is installed, the nearest first."""
     around = repository_folders(Path(folder).absolute())
     return [file for above in around for file in _installing_files(above)]
+
+
+def is_named(folder: str, launch: Iterable[str], word: str) -> bool:
+    """Whether a launch, or a file around it that says how something is installed, has a word, in any case."""
+    around = installing_files(folder) if folder else []
+    return any(word in _text(file).lower() for file in dict.fromkeys((*map(Path, launch), *around)))
 
 
 def _installing_files(folder: Path) -> list[Path]:

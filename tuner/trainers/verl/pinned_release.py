@@ -16,7 +16,6 @@ from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.verl.package_pins import PackagePin, pins_in
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
-from tuner.trainers.verl.repository_home import since_the_move
 from tuner.trainers.verl.rollout_engine_versions import EnginePin, allowed_versions, releases_with
 from tuner.trainers.verl.trainer_code.requirements import VersionRange, Versions, asked_ranges
 from tuner.versions import at_least, numbers
@@ -161,6 +160,8 @@ def _bounds(folder: str, pinned: set[str]) -> Iterator[_Bound]:
     for package in _OTHERS:
         if package in asked:
             yield _Bound(package=package, asked=asked[package], releases=_needing(package, asked[package]))
+    from tuner.trainers.verl.repository_home import since_the_move  # where the release is guessed
+
     if (moved := since_the_move(around)) is not None:
         yield _Bound(package=_TRAINER, asked=moved, releases=_going_with(moved))
 

@@ -138,7 +138,7 @@ def primary_of_merged(start: ProgramStart, merged: MergedByProgram) -> Primary:
         start: what starts the program.
         merged: what its code lays together.
     """
-    document = merged.document
+    document = merged.laid
     return Primary(
         document=document,
         tops=() if document is None else (FilePath(document.source).parent,),

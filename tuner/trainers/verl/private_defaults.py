@@ -176,9 +176,7 @@ class PrivateCopies:
         """Whether a launch or the files around it say that a package cannot be had."""
         asked = (folder, launch, package)
         if asked not in self._missing:
-            from tuner.trainers.verl.missing_package import said_missing
-
-            self._missing[asked] = said_missing(folder, launch, package)
+            self._missing[asked] = _is_said_missing(folder, launch, package)
         return self._missing[asked]
 
     def newest_required(
@@ -407,3 +405,13 @@ def _is_behind_code(file: FilePath, folder: FilePath, below: PackagesBelow) -> b
 
 def _in_package(package: FilePath, config: str) -> FilePath:
     return package / "trainer" / "config" / f"{file_of(config)[0]}.yaml"
+
+
+def _is_said_missing(folder: str, launch: tuple[str, ...], package: str) -> bool:
+    from tuner.trainers.verl.package_pins import is_named
+
+    if not is_named(folder, launch, package.partition("-")[0]):
+        return False
+    from tuner.trainers.verl.missing_package import said_missing  # few launches speak of it
+
+    return said_missing(folder, launch, package)

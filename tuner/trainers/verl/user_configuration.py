@@ -470,14 +470,17 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
 
     def _newest_required(self, package: str) -> str | None:
         """The newest version of a package that the files around the launch allow, else those of the copy."""
-        versions = (self.copies.newest_required(place, self.installed, package) for place in self._places)
-        return next((version for version in versions if version is not None), None)
+        for place in self._places:
+            version = self.copies.newest_required(place, self.installed, package)
+            if version is not None:
+                return version
+        return None
 
     def _installs(self, package: str) -> bool:
         """Whether files around the launch or the copy say to install a package."""
         return any(self.copies.installs(place, package) for place in self._places)
 
-    @property
+    @cached_property
     def _places(self) -> tuple[str, ...]:
         """The folders around which files say what is installed, that of the launch first."""
         return tuple(dict.fromkeys((self.launched_in or self.folder, self.folder)))

@@ -188,7 +188,7 @@ class CodeOfKeys:
                 return True
         if row.by_size:
             kept = frozenset().union(*map(sizes, one.with_helpers))
-            having = [release, *self._beside(function)]
+            having = [release, *self._of_the_step(function)]
             if any(not any(one.may_have(word, self._version) for one in having) for word in kept):
                 return True
         if calls_super(one.with_helpers, function.name):
@@ -199,7 +199,7 @@ class CodeOfKeys:
             said = frozenset().union(*map(words, one.of_class.values()))
         return any(said.isdisjoint(group.split("|")) for group in lost)
 
-    def _beside(self, function: TrainerFunction) -> list[ReleasedFunction]:
+    def _of_the_step(self, function: TrainerFunction) -> list[ReleasedFunction]:
         """What prepares and takes apart a forward step in its class, which an own step may do itself."""
         if function.name not in FORWARDS:
             return []
