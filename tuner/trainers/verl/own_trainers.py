@@ -13,13 +13,17 @@ _LOOP = "fit"
 _PROGRAM, _CONFIG = "trainer/main_ppo.py", "config"
 
 
-def own_trainers(started: str, code: "TrainerCode") -> Iterator[tuple[str, str, str]]:
+def own_trainers(started: str, code: "TrainerCode") -> tuple[tuple[str, str, str], ...]:
     """The files, texts and classes of the trainers that a program imports and makes.
 
     Args:
         started: the program.
         code: the copy of verl, and what belongs to it.
     """
+    return code.remembered(("own trainers", started), lambda: tuple(_own_trainers(started, code)))
+
+
+def _own_trainers(started: str, code: "TrainerCode") -> Iterator[tuple[str, str, str]]:
     from tuner.trainers.verl.trainer_code.statements import parsed  # of few launches
 
     program = parsed(code.text(f"{started.removesuffix('.py').replace('.', '/')}.py") or "")
