@@ -1,6 +1,7 @@
 """Programs that are run by hand on GPUs, as far as a CPU runs them, write what was recorded by them."""
 
 import json
+import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,3 +97,55 @@ def test_a_pass_finds_its_blocks_again_or_not() -> None:
     (record,) = [run for run in recorded("segments-2xh200.json")["runs"] if "refilled" in run][:1]
     reading = refilled("cpu", 1, 0.0, lambda work: _slowest(work, "cpu"))
     assert reading["mapped_pages 8"].keys() == record["refilled"]["mapped_pages 1536"].keys()
+
+
+def test_kernels_of_experts_are_compiled_once_and_recorded() -> None:
+    from measure.late_kernels.__main__ import NOTES
+    from measure.late_kernels.engine import SIZES
+
+    record = recorded("late-kernels-h200.json")
+    assert record["notes"] == list(NOTES)
+    for start in record["starts"]:
+        first, second = start["alone"][: len(SIZES)], start["alone"][len(SIZES) :]
+        assert [row["tokens"] for row in first] == [row["tokens"] for row in second] == list(SIZES)
+        waited = [row["tokens"] for row in first if row["compiled"]]
+        assert bool(waited) == start["start"].startswith("mixture")
+        assert not any(row["compiled"] for row in second)
+
+
+def test_a_listener_hears_what_triton_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    from measure.late_kernels.engine import Heard
+
+    told: list[str] = []
+    runtime = SimpleNamespace(jit_cache_hook=None, jit_post_compile_hook=lambda **_: told.append("vLLM"))
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(knobs=SimpleNamespace(runtime=runtime)))
+    heard, row = Heard(), dict[str, Any]()
+    heard.listen()
+    with heard.reading(row):
+        assert not runtime.jit_cache_hook(key="k")  # else Triton would not compile
+        runtime.jit_post_compile_hook(fn=SimpleNamespace(name="m.kernel"), repr="kernel[4]")
+    assert [(one["kernel"], one["shown"]) for one in row["compiled"]] == [("kernel", "kernel[4]")]
+    assert told == ["vLLM"]
+
+
+@pytest.mark.parametrize("file", ["loaded-host-h200.json", "loaded-host-transformers-4.json"])
+def test_what_loading_leaves_behind_is_recorded(file: str) -> None:
+    from measure.loaded_host.__main__ import NOTES, THRESHOLD
+
+    record = recorded(file)
+    assert record["notes"] == list(NOTES)
+    for row in record["readings"]:
+        assert set(row["settings"]) <= {THRESHOLD}
+        if row["settings"] and row["step"] == "gone":
+            assert row["host_bytes"] < 1 << 29
+
+
+def test_a_load_says_what_its_process_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    from measure.loaded_host import loading
+
+    loading._say("gone", 2)
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert set(row) <= set(recorded("loaded-host-h200.json")["readings"][0])
+    assert row["host_bytes"] > 0

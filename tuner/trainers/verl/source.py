@@ -20,7 +20,7 @@ _OF_RECIPE = "recipe."
 _VARIABLES = frozenset(
     {
         *("MAX_PIXELS", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
-        *("VLLM_ATTENTION_BACKEND", "VLLM_USE_V1"),
+        *("VLLM_ATTENTION_BACKEND", "VLLM_USE_V1", "VERL_DISABLE_FLASH_ATTN_CE"),
     }
 )
 _VEOMNI: Path = ("actor_rollout_ref", "actor", "veomni")  # of its configuration alone
