@@ -42,7 +42,7 @@ WORDS = {
     "plan:no_card": "Choose a card.",
     "plan:not_planned": "This was not planned here: ask the command below.",
     "plan:costs": "A step takes {step} s ({low} to {high}) and {hours} GPU-hours.",
-    "plan:costs_price": "A step takes {step} s ({low} to {high}) and {hours} GPU-hours; its price is {price}.",
+    "plan:costs_price": "A step takes {step} s ({low} to {high}) and {hours} GPU-hours, priced {price}.",
     "plan:limits": "{phase} leaves the least room, {room}; {longest} takes {share} of the step.",
     "plan:around": "{number} ({low} to {high})",
     "plan:lacks": "does not fit: {phase} lacks {room}",
