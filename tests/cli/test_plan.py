@@ -145,7 +145,9 @@ def test_where_nothing_fits_it_is_said_what_lacks() -> None:
     words = " ".join(result.out.split())
     assert "In every setting that was looked at these lack memory, at least: " in words
     assert "The setting that comes nearest: " in words
-    assert re.search(r"It would surely fit with: \d+ x h100-sxm \(\d+ s a step, [\d.]+ GPU-hours\)", words)
+    assert re.search(
+        r"It would surely fit with: \d+ x h100-sxm on \d nodes? \(\d+ s a step, [\d.]+ GPU-hours\)", words
+    )
 
 
 @pytest.mark.parametrize(

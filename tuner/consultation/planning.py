@@ -33,15 +33,16 @@ from tuner.consultation.planned_clusters import (
     without_number,
 )
 from tuner.consultation.premises import Premises
+from tuner.consultation.relaxing import PlannedJob, relaxations_of
 from tuner.errors import InputError
-from tuner.gpus import find_gpu, gpu_names
+from tuner.gpus import find_gpu
 from tuner.language import _
 from tuner.override_text import override_key
 from tuner.plan.answer import ClusterPlan
 from tuner.plan.capacity import CapacityRow, capacity, fewest
 from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.planning import PlanRequest
-from tuner.plan.reasons import Relaxation, relaxations
+from tuner.plan.reasons import Relaxation
 from tuner.plan.trade_off import TradePoint, trade_off
 
 _MOST_VARIANTS = 16
@@ -152,7 +153,9 @@ def plan_answer(
         premises=main,
         plan=best,
         rows=capacity(plans),
-        relaxations=_relaxations(best, premises.headroom),
+        relaxations=relaxations_of(
+            best, asked, PlannedJob(job=job, premises=main, before=before), anew=not fits
+        ),
         more=None if fits else on_more(asked, clusters, job),
         steps=steps_of(job.loaded, premises.data_rows),
         prices=priced,
@@ -238,14 +241,6 @@ def _variants(
         yield Variant(overrides=overrides, plan=planned, steps=steps_of(job.loaded, asked.premises.data_rows))
         if planned.stopped:
             return
-
-
-def _relaxations(best: ClusterPlan, headroom: float) -> tuple[Relaxation, ...]:
-    """What would have to give, where nothing fits."""
-    if best.lacking is None:
-        return ()
-    cards = [find_gpu(name) for name in gpu_names()]
-    return relaxations(best.lacking.workload, headroom, cards)
 
 
 def _by_card(prices: Mapping[str, float], clusters: Clusters, job: JobReading) -> dict[str, float]:
