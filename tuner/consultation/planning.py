@@ -81,8 +81,13 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def trade_off(self) -> tuple[TradePoint, ...]:
-        """What there is to choose from over numbers and cards, the fastest first."""
-        return trade_off(self.rows, self.prices)
+        """What there is to choose from over numbers, cards and placements, the fastest first."""
+        elsewhere = (
+            (one.placement.value, self.plan.cluster, one.setting)
+            for one in self.placements
+            if one.setting is not None and one.split is not None
+        )
+        return trade_off(self.rows, self.prices, elsewhere)
 
 
 def plan_answer(

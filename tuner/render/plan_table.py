@@ -66,12 +66,13 @@ def _unbeaten(
     """A row for each, with what it saves and costs beside the one above it."""
     text = _("None of the others beats these in both at once; each row is compared with the one above it.")
     yield Paragraph(text=text, level=1, further=1)
-    rows = []
+    rows, placed = [], any(point.placement for point in points)
     for place, point in enumerate(points):
         step = point.step
         cells = {
             _("card"): point.card,
             _("GPUs"): str(point.gpus),
+            **({_("with"): point.placement or _("colocated")} if placed else {}),
             _("step, s"): around(duration(step.seconds), duration(step.low_s), duration(step.high_s)),
             title: written(cost(point)),
         }
