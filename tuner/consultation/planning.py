@@ -34,7 +34,7 @@ from tuner.consultation.planned_clusters import (
 )
 from tuner.consultation.premises import Premises
 from tuner.consultation.relaxing import PlannedJob, relaxations_of
-from tuner.errors import InputError
+from tuner.errors import InputError, TunerError
 from tuner.gpus import find_gpu
 from tuner.language import _
 from tuner.override_text import override_key
@@ -44,6 +44,7 @@ from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.planning import PlanRequest
 from tuner.plan.reasons import Relaxation
 from tuner.plan.trade_off import TradePoint, trade_off
+from tuner.trainers.placement import OtherBase
 
 _MOST_VARIANTS = 16
 
@@ -54,6 +55,9 @@ class Variant(Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...]
     plan: ClusterPlan
     steps: Annotated[int | None, Meta(description="of the whole job then; null where nobody says")]
+    needs: Annotated[
+        OtherBase | None, Meta(description="beside the lines, to start it; null where they are enough")
+    ] = None
 
 
 class PlanAnswer(Struct, frozen=True, kw_only=True):
@@ -165,7 +169,7 @@ def plan_answer(
         steps=steps_of(job.loaded, premises.data_rows),
         prices=priced,
         held=tuple(held),
-        variants=() if best.stopped else tuple(_variants(asked, main, before, combinations)),
+        variants=() if best.stopped else tuple(_variants(asked, main, before, combinations, job)),
         longest=_longest(job, best, premises.headroom, before) if longest else (),
         placements=() if best.stopped else tuple(placement_plans(planner, places, best)),
     )
@@ -236,14 +240,34 @@ def _combinations(varied: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _variants(
-    asked: ClusterQuestion, premises: Premises, before: Sequence[str], combinations: Sequence[tuple[str, ...]]
+    asked: ClusterQuestion,
+    premises: Premises,
+    before: Sequence[str],
+    combinations: Sequence[tuple[str, ...]],
+    job: JobReading,
 ) -> Iterator[Variant]:
-    """The plan of every combination, on the GPUs that there are."""
+    """The plan of every combination, on the GPUs that there are.
+
+    Raises:
+        TunerError: no combination can be read.
+    """
+    unread = 0
     for overrides in combinations:
         words = (*before, *overrides)
-        job, _said = job_of(asked.source, (*asked.words, *words), premises)
-        planned = planned_on(job, asked.wanted, asked.watch, (*asked.given, *words))
-        yield Variant(overrides=overrides, plan=planned, steps=steps_of(job.loaded, asked.premises.data_rows))
+        try:
+            varied, _said = job_of(asked.source, (*asked.words, *words), premises)
+            _expect_plannable(varied)
+        except TunerError as error:
+            unread += 1
+            if unread == len(combinations):
+                raise
+            nowhere = ClusterPlan(cluster=job.reading.workload.cluster, settings=(), unread=str(error))
+            yield Variant(overrides=overrides, plan=nowhere, steps=None)
+            continue
+        planned = planned_on(varied, asked.wanted, asked.watch, (*asked.given, *words))
+        needs = job.loaded.trainer.other_base(job.loaded, varied.loaded, job.given.program)
+        steps = steps_of(varied.loaded, asked.premises.data_rows)
+        yield Variant(overrides=overrides, plan=planned, steps=steps, needs=needs)
         if planned.stopped:
             return
 
