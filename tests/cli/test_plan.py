@@ -113,6 +113,18 @@ def test_keys_that_change_the_training_are_varied_where_they_are_named() -> None
     assert "data.train_batch_size=64" in small["plan"]["settings"][0]["overrides"]
 
 
+def test_a_value_that_a_release_does_not_read_leaves_the_others() -> None:
+    given = ("/dev/null", "--model", "qwen2.5-0.5b", "--gpu", "2xh100-sxm", "--gpus-per-node", "2")
+    key = f"{ACTOR}.strategy"
+    options = ("--verl-version", "0.9.1", "--vary", f"{key}=fsdp,deepspeed")
+    result = run("plan", *given, *options, "--", *JOB)
+    words = " ".join(result.out.partition("Varied")[2].split())
+    assert result.code == 0, result.err
+    assert f"{key}=deepspeed cannot be read" in words and "'deepspeed' is not modelled" in words
+    none = run("plan", *given, "--verl-version", "0.9.1", "--vary", f"{key}=deepspeed", "--", *JOB)
+    assert none.code == 2 and "'deepspeed' is not modelled" in none.err
+
+
 def test_what_needs_a_package_is_no_part_of_the_block() -> None:
     first, *others = planned("--hold", "actor_rollout_ref.model.use_fused_kernels=False")["plan"]["settings"]
     assert not [text for text in first["overrides"] if "liger" in text]
@@ -145,7 +157,9 @@ def test_where_nothing_fits_it_is_said_what_lacks() -> None:
     words = " ".join(result.out.split())
     assert "In every setting that was looked at these lack memory, at least: " in words
     assert "The setting that comes nearest: " in words
-    assert re.search(r"It would surely fit with: \d+ x h100-sxm \(\d+ s a step, [\d.]+ GPU-hours\)", words)
+    assert re.search(
+        r"It would surely fit with: \d+ x h100-sxm on \d nodes? \(\d+ s a step, [\d.]+ GPU-hours\)", words
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.runner import run
 from tests.cli.test_html import Page
 from tests.cli.test_plan import JOB
-from tuner.plan.trade_off import unbeaten
+from tuner.plan.pareto import unbeaten
 from tuner.render.axis_ticks import even_ticks, log_ticks
 from tuner.render.trade_off_picture import Point, TradeOffPicture, trade_off_picture
 
@@ -102,6 +102,28 @@ def test_the_csv_has_a_row_for_each_number_and_card() -> None:
         assert row["unbeaten"] == str(one["unbeaten"]).lower()
         assert row["unbeaten_by_price"] == str(one["unbeaten_by_price"]).lower()
     assert all(row["fits"] == "false" and not row["seconds"] for row in by_name.values())
+
+
+def test_placements_are_weighed_with_numbers_of_gpus() -> None:
+    """What generates elsewhere takes all GPUs, and fewer may beat it where they do both."""
+    given = ("/dev/null", "--model", "qwen2.5-0.5b", "--verl-version", "0.9.1", "--gpu", "2xh100-sxm")
+    vary = ("--vary", "placement=one-step-off,separate")
+    answer = json.loads(run("plan", *given, *vary, "-f", "json", "--", *JOB).out)
+    made = {(one["gpus"], one["placement"]): one for one in answer["trade_off"]}
+    assert set(made) == {(1, ""), (2, ""), (2, "one-step-off"), (2, "separate")}
+    for one in answer["placements"]:
+        point = made[2, one["placement"]]
+        assert (point["step"]["seconds"], point["gpu_hours"]) == (
+            one["setting"]["seconds"],
+            one["setting"]["gpu_hours"],
+        )
+    pairs = {key: (one["step"]["seconds"], one["gpu_hours"]) for key, one in made.items()}
+    for key, one in made.items():
+        mine = pairs[key]
+        others = [it for it in pairs.values() if it != mine and it[0] <= mine[0] and it[1] <= mine[1]]
+        assert one["unbeaten"] is not bool(others)
+    rows = list(csv.DictReader(io.StringIO(run("plan", *given, *vary, "-f", "csv", "--", *JOB).out)))
+    assert [(int(row["gpus"]), row["placement"]) for row in rows[2:]] == [key for key in made if key[1]]
 
 
 def texts(element: ElementTree.Element) -> list[str]:

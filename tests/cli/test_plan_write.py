@@ -180,6 +180,29 @@ def test_a_script_whose_program_nobody_can_replace_is_left_for_the_command_alone
     assert "since the script itself cannot take the program" in " ".join(result.err.split())
 
 
+ENGINES = ("--vary", f"{ACTOR}.strategy=fsdp,megatron")
+
+
+def test_an_engine_whose_keys_stand_in_another_configuration_starts_with_that() -> None:
+    answer, _ = written("run.sh", options=(*OPTIONS, *ENGINES))
+    own, other = answer["variants"]
+    assert own["needs"] is None
+    assert other["needs"]["options"] == ["--config-name=ppo_megatron_trainer"]
+    assert other["needs"]["package"] == "megatron-core"
+    for place, one in enumerate((own, other), start=1):
+        expect_is(f"plans/2xh100-sxm-varied-{place}.sh", one["plan"]["settings"][0])
+    text = Path("plans/2xh100-sxm-varied-2.sh").read_text()
+    assert "python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer " in text
+    assert "--config-name" not in Path("plans/2xh100-sxm-varied-1.sh").read_text()
+
+
+def test_an_engine_of_a_job_without_a_launch_is_a_command() -> None:
+    answer, _ = written("job.yaml", options=(*OPTIONS, *ENGINES))
+    expect_is("plans/2xh100-sxm-varied-2.sh", answer["variants"][1]["plan"]["settings"][0])
+    text = Path("plans/2xh100-sxm-varied-2.sh").read_text()
+    assert "\npython3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer \\\n" in text
+
+
 def test_standard_input_is_read_for_every_number_of_gpus() -> None:
     options = ("--gpu", "2xh100-sxm", "--verl-version", "0.9.1", "--output-format", "json")
     answer, _ = written("-", options=options, stdin=YAML)

@@ -28,7 +28,7 @@ from tuner.plan.answer import PlannedSetting
 from tuner.review.fixes.edits import CannotEditError, applied, changes
 from tuner.review.fixes.plan import ScriptFile, YamlFile, editable
 from tuner.review.fixes.script import LaunchScript
-from tuner.trainers.placement import PlacedLaunch
+from tuner.trainers.placement import OtherBase, PlacedLaunch
 
 if TYPE_CHECKING:
     from tuner.render.settings_view import SettingsView
@@ -42,7 +42,7 @@ class PlannedFile(Struct, frozen=True, kw_only=True):
 
     name: str
     setting: PlannedSetting
-    needs: PlacedLaunch | None = None  # where another program than that of the launch runs it
+    needs: OtherBase | PlacedLaunch | None = None  # where another program or configuration runs it
 
 
 class FileText(Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ def _planned_files(answer: PlanAnswer) -> Iterator[PlannedFile]:
     for place, variant in enumerate(answer.variants, start=1):
         if variant.plan.best is not None:
             name = f"{_cluster_name(variant.plan.cluster)}-varied-{place}"
-            yield PlannedFile(name=name, setting=variant.plan.best)
+            yield PlannedFile(name=name, setting=variant.plan.best, needs=variant.needs)
     for one in answer.placements:
         if one.setting is not None and one.needs is not None:  # colocated is the plan itself
             name = f"{_cluster_name(answer.plan.cluster)}-{one.placement.value}"
@@ -135,7 +135,7 @@ def in_its_form(
     made = changes(one_per_key((*typed, *setting.overrides)))
     file: YamlFile | ScriptFile
     if not given.text:
-        data, suffix = command_text(source, words), _SHELL
+        data, suffix = command_text((source,), words), _SHELL
         file = ScriptFile(script=LaunchScript(path=Path(f"plan{_SHELL}"), data=data, machine=given.machine))
     else:
         data = read_bytes(Path(given.source), most=MAX_BYTES)
@@ -150,9 +150,10 @@ def _is_setting(word: str) -> bool:
     return is_override(word) or word.startswith((ADDS, DELETES))
 
 
-def command_text(source: str, words: Sequence[str]) -> bytes:
-    """A command as it was typed, a word on each line."""
-    return ("#!/usr/bin/env bash\n" + " \\\n    ".join(map(shlex.quote, (source, *words))) + "\n").encode()
+def command_text(begins: Sequence[str], words: Sequence[str]) -> bytes:
+    """A command as a script: how it begins, then a word on each line."""
+    lines = (shlex.join(begins), *map(shlex.quote, words))
+    return ("#!/usr/bin/env bash\n" + " \\\n    ".join(lines) + "\n").encode()
 
 
 def _settings_alone(

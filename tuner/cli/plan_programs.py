@@ -21,7 +21,7 @@ from tuner.override_text import override_key
 from tuner.review.fixes.edits import CannotEditError, applied
 from tuner.review.fixes.script import LaunchScript, Word
 from tuner.review.input_findings import Edit
-from tuner.trainers.placement import PlacedLaunch
+from tuner.trainers.placement import OtherBase, PlacedLaunch
 
 _SHELL = ".sh"
 
@@ -54,7 +54,7 @@ def program_texts(
 
 def _in_the_script(
     planned: PlannedFile,
-    needs: PlacedLaunch,
+    needs: OtherBase | PlacedLaunch,
     answer: PlanAnswer,
     source: str,
     words: Sequence[str],
@@ -78,7 +78,8 @@ def _in_the_script(
         raise CannotEditError(_("its launch names a configuration of its own"))
     word = _program_word(script)
     module = "" if word.text == started.program and not _is_file(started.program) else "-m "
-    program = f"{module}{needs.program} {' '.join(map(shlex.quote, needs.options))}"
+    program = word.written if needs.program == started.program else f"{module}{needs.program}"
+    program = " ".join((program, *map(shlex.quote, needs.options)))
     edit = Edit(start=word.start, end=word.end, text=program)
     return FileText(
         suffix=_SHELL, data=applied(text.data, [edit]), words=text.words, takes_launch=text.takes_launch
@@ -105,7 +106,7 @@ def _program_word(script: LaunchScript) -> Word:
 
 def _alone(
     planned: PlannedFile,
-    needs: PlacedLaunch,
+    needs: OtherBase | PlacedLaunch,
     answer: PlanAnswer,
     source: str,
     words: Sequence[str],
@@ -121,7 +122,6 @@ def _alone(
             job, _said = job_of(source, words, answer.premises)
             overrides = one_per_key((*own_overrides(job), *planned.setting.overrides))
             secret = [one for one in overrides if hidden_override(one) != one]
-            written = command(needs, overrides)
     except TunerError as error:
         raise InputError(str(error)) from None
     secrets = ""
@@ -129,5 +129,5 @@ def _alone(
         keys = ", ".join(dict.fromkeys(map(override_key, secret)))
         secrets = _("these values look like secrets, and are written as they stand: {keys}").format(keys=keys)
     return FileText(
-        suffix=_SHELL, data=command_text(written[0], written[1:]), command_alone=reason, secrets=secrets
+        suffix=_SHELL, data=command_text(command(needs, ()), overrides), command_alone=reason, secrets=secrets
     )

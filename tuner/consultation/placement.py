@@ -22,11 +22,11 @@ from tuner.inputs.tree import contains, dotted, lookup
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, PlannedSetting
 from tuner.timing import StepChange, StepTime, change
-from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
+from tuner.trainers.placement import OtherBase, PlacedLaunch, Placement, PoolSplit
 from tuner.workload import Phase
 
 KEY = "placement"  # of --vary
-_INTERPRETER = "python3"
+_INTERPRETER, _FILE = "python3", ".py"
 _FORCE = "++"  # sets a key that the configuration has, and adds one that it lacks
 
 
@@ -242,9 +242,10 @@ def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPl
     )
 
 
-def command(placed: PlacedLaunch, overrides: Iterable[str]) -> tuple[str, ...]:
+def command(placed: OtherBase | PlacedLaunch, overrides: Iterable[str]) -> tuple[str, ...]:
     """The command that starts a program with overrides."""
-    return (_INTERPRETER, "-m", placed.program, *placed.options, *overrides)
+    module = () if placed.program.endswith(_FILE) else ("-m",)
+    return (_INTERPRETER, *module, placed.program, *placed.options, *overrides)
 
 
 def _shown(job: JobReading, placed: PlacedLaunch, overrides: Iterable[str]) -> tuple[str, ...]:

@@ -160,6 +160,12 @@ def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster) -> Cluster
     return as_it_is if smaller.unread else smaller
 
 
+def planned_for(asked: ClusterQuestion, cluster: Cluster) -> ClusterPlan:
+    """The plan on a cluster that nobody asked about."""
+    per_node, nodes = cluster.gpus_per_node, cluster.nodes
+    return _on(asked, _premises_of(asked.premises, cluster.gpu.name, per_node, nodes), cluster)
+
+
 def undivided_words(job: JobReading) -> tuple[str, ...]:
     """What has every model of a job lie on as few GPUs as there are."""
     try:

@@ -33,16 +33,18 @@ from tuner.consultation.planned_clusters import (
     without_number,
 )
 from tuner.consultation.premises import Premises
-from tuner.errors import InputError
-from tuner.gpus import find_gpu, gpu_names
+from tuner.consultation.relaxing import PlannedJob, relaxations_of
+from tuner.errors import InputError, TunerError
+from tuner.gpus import find_gpu
 from tuner.language import _
 from tuner.override_text import override_key
 from tuner.plan.answer import ClusterPlan
 from tuner.plan.capacity import CapacityRow, capacity, fewest
 from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.planning import PlanRequest
-from tuner.plan.reasons import Relaxation, relaxations
+from tuner.plan.reasons import Relaxation
 from tuner.plan.trade_off import TradePoint, trade_off
+from tuner.trainers.placement import OtherBase
 
 _MOST_VARIANTS = 16
 
@@ -53,6 +55,9 @@ class Variant(Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...]
     plan: ClusterPlan
     steps: Annotated[int | None, Meta(description="of the whole job then; null where nobody says")]
+    needs: Annotated[
+        OtherBase | None, Meta(description="beside the lines, to start it; null where they are enough")
+    ] = None
 
 
 class PlanAnswer(Struct, frozen=True, kw_only=True):
@@ -80,8 +85,13 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def trade_off(self) -> tuple[TradePoint, ...]:
-        """What there is to choose from over numbers and cards, the fastest first."""
-        return trade_off(self.rows, self.prices)
+        """What there is to choose from over numbers, cards and placements, the fastest first."""
+        elsewhere = (
+            (one.placement.value, self.plan.cluster, one.setting)
+            for one in self.placements
+            if one.setting is not None and one.split is not None
+        )
+        return trade_off(self.rows, self.prices, elsewhere)
 
 
 def plan_answer(
@@ -152,12 +162,14 @@ def plan_answer(
         premises=main,
         plan=best,
         rows=capacity(plans),
-        relaxations=_relaxations(best, premises.headroom),
+        relaxations=relaxations_of(
+            best, asked, PlannedJob(job=job, premises=main, before=before), anew=not fits
+        ),
         more=None if fits else on_more(asked, clusters, job),
         steps=steps_of(job.loaded, premises.data_rows),
         prices=priced,
         held=tuple(held),
-        variants=() if best.stopped else tuple(_variants(asked, main, before, combinations)),
+        variants=() if best.stopped else tuple(_variants(asked, main, before, combinations, job)),
         longest=_longest(job, best, premises.headroom, before) if longest else (),
         placements=() if best.stopped else tuple(placement_plans(planner, places, best)),
     )
@@ -228,24 +240,36 @@ def _combinations(varied: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _variants(
-    asked: ClusterQuestion, premises: Premises, before: Sequence[str], combinations: Sequence[tuple[str, ...]]
+    asked: ClusterQuestion,
+    premises: Premises,
+    before: Sequence[str],
+    combinations: Sequence[tuple[str, ...]],
+    job: JobReading,
 ) -> Iterator[Variant]:
-    """The plan of every combination, on the GPUs that there are."""
+    """The plan of every combination, on the GPUs that there are.
+
+    Raises:
+        TunerError: no combination can be read.
+    """
+    unread = 0
     for overrides in combinations:
         words = (*before, *overrides)
-        job, _said = job_of(asked.source, (*asked.words, *words), premises)
-        planned = planned_on(job, asked.wanted, asked.watch, (*asked.given, *words))
-        yield Variant(overrides=overrides, plan=planned, steps=steps_of(job.loaded, asked.premises.data_rows))
+        try:
+            varied, _said = job_of(asked.source, (*asked.words, *words), premises)
+            _expect_plannable(varied)
+        except TunerError as error:
+            unread += 1
+            if unread == len(combinations):
+                raise
+            nowhere = ClusterPlan(cluster=job.reading.workload.cluster, settings=(), unread=str(error))
+            yield Variant(overrides=overrides, plan=nowhere, steps=None)
+            continue
+        planned = planned_on(varied, asked.wanted, asked.watch, (*asked.given, *words))
+        needs = job.loaded.trainer.other_base(job.loaded, varied.loaded, job.given.program)
+        steps = steps_of(varied.loaded, asked.premises.data_rows)
+        yield Variant(overrides=overrides, plan=planned, steps=steps, needs=needs)
         if planned.stopped:
             return
-
-
-def _relaxations(best: ClusterPlan, headroom: float) -> tuple[Relaxation, ...]:
-    """What would have to give, where nothing fits."""
-    if best.lacking is None:
-        return ()
-    cards = [find_gpu(name) for name in gpu_names()]
-    return relaxations(best.lacking.workload, headroom, cards)
 
 
 def _by_card(prices: Mapping[str, float], clusters: Clusters, job: JobReading) -> dict[str, float]:

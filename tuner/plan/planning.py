@@ -1,6 +1,6 @@
 """The plan of one job on one cluster: the job that starts, its space, the search, and what is shown of it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,6 +12,8 @@ from tuner.advise.reading import Reading
 from tuner.advise.refusals import Refusal, Started, started
 from tuner.advise.usual_host import may_lack_host
 from tuner.advise.verdicts import Verdict, judge_memory
+from tuner.findings import Finding
+from tuner.language import _
 from tuner.memory import PhaseEstimate
 from tuner.override_text import override_key, value_text
 from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting, RefusedPart, Rejection, Shortfall, Trade
@@ -58,11 +60,16 @@ def plan(
         watch: told how far the search is.
     """
     start = started(reading, headroom=wanted.headroom, allow=())
+    stuck = [one for one in start.refusals if wanted.held & set(map(override_key, one.overrides))]
+    if stuck:  # what is held stays, so that a layout has to lift it
+        start = _without(reading, start, stuck)
+        if not _is_lifted(start.reading, stuck, lambda _after, _left: False, wanted.held):
+            return _held_back(reading, stuck)
     own = [one for one in start.refusals if one.yours and _changes_training(reading, one.overrides)]
     if own:
         # A layout may lift what nothing else does without another training.
-        without = _undecided(reading, start, own)
-        if not wanted.decides and not _is_lifted(without.reading, own):
+        without = _without(reading, start, own)
+        if not wanted.decides and not _is_lifted(without.reading, own, _leaves_training, wanted.held):
             cluster = reading.workload.cluster
             return ClusterPlan(cluster=cluster, settings=(), decisions=tuple(map(_decision, own)))
         undecided = _planned(reading, without, wanted, prefix, axes, watch)
@@ -74,28 +81,53 @@ def plan(
     return replace(answer, decisions=tuple(map(_decision, own)))
 
 
-def _undecided(reading: Reading, start: Started, own: Sequence[Refusal]) -> Started:
-    """A configuration with what lifts refusals but for that which is the user's to decide."""
-    lifted = tuple(one for one in start.refusals if one not in own)
+def _held_back(reading: Reading, refusals: Sequence[Refusal]) -> ClusterPlan:
+    """No plan: what is held is refused, whatever else is chosen."""
+    first = refusals[0]
+    text = _("{message} ({code}); {lines} lifts it, and is held otherwise").format(
+        message=first.finding.message, code=first.finding.rule.code, lines=", ".join(first.overrides)
+    )
+    return ClusterPlan(cluster=reading.workload.cluster, settings=(), unread=text)
+
+
+def _without(reading: Reading, start: Started, left: Sequence[Refusal]) -> Started:
+    """A configuration with what lifts refusals but for those that are left to a layout."""
+    lifted = tuple(one for one in start.refusals if one not in left)
     overrides = tuple(text for one in lifted for text in one.overrides)
     return Started(reading=reading.adding(overrides) if overrides else reading, refusals=lifted, starts=False)
 
 
-def _is_lifted(reading: Reading, refusals: Sequence[Refusal]) -> bool:
-    """Whether a layout lifts what refuses a job and only another training would lift beside it.
+def _is_lifted(
+    reading: Reading,
+    refusals: Sequence[Refusal],
+    may_stay: Callable[[Reading, Finding], bool],
+    held: Set[str],
+) -> bool:
+    """Whether a layout lifts what refuses a job. Where none does, a search among layouts is for nothing.
 
-    Where none does, a search among layouts is for nothing.
+    Args:
+        reading: the job with what is refused.
+        refusals: of which nothing else but another training, or what is held, lifts any.
+        may_stay: whether a refusal that is left with a layout is lifted otherwise.
+        held: keys that no layout may change.
     """
     codes = {one.finding.rule.code for one in refusals}
     for value in (value for one in layout_axes(reading.workload) for value in one.values):
         try:
-            after = reading.adding(reading.write(value.workload).overrides)
+            overrides = reading.write(value.workload).overrides
+            after = reading.adding(overrides)
         except ValueError:
             continue
+        if held & set(map(override_key, overrides)):
+            continue
         left = (one for one in after.findings if one.refuses and one.rule.code in codes)
-        if not any(_changes_training(after, one.overrides) for one in left):
+        if all(may_stay(after, one) for one in left):
             return True
     return False
+
+
+def _leaves_training(reading: Reading, finding: Finding) -> bool:
+    return not _changes_training(reading, finding.overrides)
 
 
 def _changes_training(reading: Reading, overrides: Sequence[str]) -> bool:

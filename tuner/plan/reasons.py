@@ -1,24 +1,30 @@
 """Why nothing fits: what fails in every setting, and what would have to give for the nearest one to fit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
 from typing import Annotated
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from tuner.advise.usual_host import may_lack_host
 from tuner.enumeration import Enum
 from tuner.hardware import Gpu
 from tuner.memory.fitting.limits import values_that_fit
 from tuner.plan.gpus import step_gpu_hours
 from tuner.plan.judge import Judge
 from tuner.rules.case import CaseFigures
+from tuner.units import GIB
 from tuner.workload import Quantity, Workload
+
+_LEAST_SPEED = 0.5  # of the memory of a larger card: nobody takes one of another class for its size
 
 
 class RelaxationKind(Enum):
     """What gives."""
 
     HEADROOM = "headroom"  # less of the card is left free
+    HOST_MEMORY = "host_memory"  # of a node, more than is known or usual
     CARD = "card"  # with more memory
     RESPONSE_LENGTH = "response_length"
     PROMPT_LENGTH = "prompt_length"
@@ -28,7 +34,7 @@ class Relaxation(Struct, frozen=True, kw_only=True):
     """One thing that would have to give for the setting that comes nearest to fit for certain."""
 
     kind: RelaxationKind
-    value: Annotated[str, Meta(description="a share, the name of a card, or tokens")]
+    value: Annotated[str, Meta(description="a share, GiB of a node, the name of a card, or tokens")]
     seconds: Annotated[float, Meta(description="of a step then, modelled")]
     gpu_hours: Annotated[float, Meta(description="of a step then")]
 
@@ -39,9 +45,21 @@ def relaxations(workload: Workload, headroom: float, cards: Sequence[Gpu]) -> tu
     Args:
         workload: the setting that comes nearest.
         headroom: share of the card that was to be left free.
-        cards: others that there are.
+        cards: that are larger, the smallest first.
     """
     return tuple(_priced(kind, value, job) for kind, value, job in _relaxed(workload, headroom, cards))
+
+
+def larger_cards(own: Gpu, cards: Iterable[Gpu]) -> tuple[Gpu, ...]:
+    """Cards of a vendor that have more memory than one of theirs, and are no slower kind, smallest first."""
+    larger = (
+        card
+        for card in cards
+        if card.vendor == own.vendor
+        and card.capacity_bytes > own.capacity_bytes
+        and card.memory_bytes_per_s >= _LEAST_SPEED * own.memory_bytes_per_s
+    )
+    return tuple(sorted(larger, key=lambda card: card.capacity_bytes))
 
 
 def _priced(kind: RelaxationKind, value: str, job: Workload) -> Relaxation:
@@ -55,10 +73,13 @@ def _relaxed(
     least = _least_headroom(workload, headroom)
     if least is not None:
         yield RelaxationKind.HEADROOM, f"{least:.2f}", workload
-    for gpu in sorted(cards, key=lambda card: card.memory_bytes):
+    with_host = _with_host(workload, headroom)
+    if with_host is not None:
+        gibibytes = (with_host.cluster.host_memory_bytes or 0) // GIB
+        yield RelaxationKind.HOST_MEMORY, str(gibibytes), with_host
+    for gpu in cards:
         other = replace(workload, cluster=replace(workload.cluster, gpu=gpu))
-        larger = gpu.capacity_bytes > workload.cluster.gpu.capacity_bytes
-        if larger and gpu.vendor == workload.cluster.gpu.vendor and _fits(other, headroom):
+        if _fits(other, headroom):
             yield RelaxationKind.CARD, gpu.name, other
             break
     for kind, quantity, name in (
@@ -77,6 +98,16 @@ def _least_headroom(workload: Workload, headroom: float) -> float | None:
     """The largest share in hundredths that can be left free; None where it does not fit even without."""
     shares = (share / 100 for share in range(int(headroom * 100), -1, -1))
     return next((share for share in shares if share < headroom and _fits(workload, share)), None)
+
+
+def _with_host(workload: Workload, headroom: float) -> Workload | None:
+    """A job on nodes with as much host memory as it may take; None where that is not what is missing."""
+    estimate = CaseFigures(workload).memory.estimate
+    if not may_lack_host(estimate, workload.cluster.gpus_per_node):
+        return None
+    enough = ceil(estimate.host_high_bytes / GIB) * GIB
+    larger = replace(workload, cluster=replace(workload.cluster, host_memory_bytes=enough))
+    return larger if _fits(larger, headroom) else None
 
 
 def _fits(workload: Workload, headroom: float) -> bool:

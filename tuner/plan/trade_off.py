@@ -1,12 +1,15 @@
-"""Seconds of a step against what they cost: the numbers and cards that no other one beats in both at once."""
+"""Seconds of a step against what they cost: the numbers, cards and placements that none beats in both."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
+from tuner.hardware import Cluster
 from tuner.plan.answer import PlannedSetting
 from tuner.plan.capacity import CapacityRow
+from tuner.plan.pareto import unbeaten
 from tuner.timing import Interval
 
 
@@ -14,6 +17,10 @@ class TradePoint(Struct, frozen=True, kw_only=True):
     """The fastest setting on one number of one card, and whether another one is faster and cheaper."""
 
     setting: PlannedSetting
+    cluster: Cluster
+    placement: Annotated[
+        str, Meta(description="where it generates; empty: where the job does, as all that is not varied")
+    ] = ""
     price: Annotated[float | None, Meta(description="of a step; null where nobody says what an hour costs")]
     unbeaten: Annotated[
         bool, Meta(description="no other one is better in seconds or GPU-hours and no worse in the other")
@@ -25,22 +32,22 @@ class TradePoint(Struct, frozen=True, kw_only=True):
     @property
     def card(self) -> str:
         """The name of the card."""
-        return self.setting.workload.cluster.gpu.name
+        return self.cluster.gpu.name
 
     @property
     def gpus(self) -> Annotated[int, Meta(description="of all nodes; those beside them count in GPU-hours")]:
         """GPUs of all nodes."""
-        return self.setting.workload.cluster.gpus
+        return self.cluster.gpus
 
     @property
     def gpus_per_node(self) -> int:
         """GPUs of a node."""
-        return self.setting.workload.cluster.gpus_per_node
+        return self.cluster.gpus_per_node
 
     @property
     def nodes(self) -> int:
         """Nodes of the trainer."""
-        return self.setting.workload.cluster.nodes
+        return self.cluster.nodes
 
     @property
     def step(self) -> Annotated[Interval, Meta(description="seconds of a step")]:
@@ -53,43 +60,42 @@ class TradePoint(Struct, frozen=True, kw_only=True):
         return self.setting.gpu_hours
 
 
-def trade_off(rows: Iterable[CapacityRow], prices: Mapping[str, float]) -> tuple[TradePoint, ...]:
+def trade_off(
+    rows: Iterable[CapacityRow],
+    prices: Mapping[str, float],
+    elsewhere: Iterable[tuple[str, Cluster, PlannedSetting]] = (),
+) -> tuple[TradePoint, ...]:
     """What there is to choose from, the fastest first.
 
     On one number of one card the fastest setting takes the fewest GPU-hours as well, so that a row of the
-    table over numbers and cards is one point.
+    table over numbers and cards is one point, and a placement of all GPUs of a cluster another one.
 
     Args:
         rows: of that table.
         prices: of a GPU-hour, by the card's name.
+        elsewhere: the placements that were planned, with their GPUs and best settings.
     """
-    points = []
-    for row in rows:
-        price = prices.get(row.cluster.gpu.name)
-        if row.best is not None and row.best.time.seconds > 0:
-            cost = None if price is None else price * row.best.gpu_hours
-            points.append(TradePoint(setting=row.best, price=cost))
+    colocated = [("", row.cluster, row.best) for row in rows if row.best is not None]
+    points = [
+        TradePoint(
+            setting=setting,
+            cluster=cluster,
+            placement=placement,
+            price=None if (price := prices.get(cluster.gpu.name)) is None else price * setting.gpu_hours,
+        )
+        for placement, cluster, setting in (*colocated, *elsewhere)
+        if setting.time.seconds > 0
+    ]
     points.sort(key=_seconds)
     hours = unbeaten([(_seconds(point), point.gpu_hours) for point in points])
     priced = [point for point in points if point.price is not None]
     by_price = unbeaten([(_seconds(point), point.price or 0.0) for point in priced])
     cheap = {id(point): kept for point, kept in zip(priced, by_price, strict=True)}
     return tuple(
-        TradePoint(
-            setting=point.setting, price=point.price, unbeaten=kept, unbeaten_by_price=cheap.get(id(point))
-        )
+        replace(point, unbeaten=kept, unbeaten_by_price=cheap.get(id(point)))
         for point, kept in zip(points, hours, strict=True)
     )
 
 
 def _seconds(point: TradePoint) -> float:
     return point.setting.time.seconds
-
-
-def unbeaten(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Whether a point is beaten by none: no other one is as small in both numbers and smaller in one."""
-
-    def beats(other: tuple[float, float], one: tuple[float, float]) -> bool:
-        return other != one and other[0] <= one[0] and other[1] <= one[1]
-
-    return [not any(beats(other, one) for other in points) for one in points]

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from tuner.consultation.planning import PlanAnswer
 from tuner.consultation.premises import OPTIONS
 from tuner.counted import counted
-from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, PlannedSetting
 from tuner.plan.gpus import apart_gpus
@@ -29,7 +28,7 @@ from tuner.render.plan_table import (
     trade_off_table,
     variant_table,
 )
-from tuner.render.plan_why import nothing_fits, search_facts
+from tuner.render.plan_why import cluster_words, nothing_fits, search_facts
 from tuner.render.words import clauses, full_stop, listed, titled, with_note
 from tuner.rules.wording import around, duration
 from tuner.units import BITS, GIB, GIGA
@@ -115,18 +114,12 @@ def _networks(answer: PlanAnswer) -> Iterator[Part]:
         yield Paragraph(text=titled(_("network"), text), level=1)
 
 
-def cluster_words(cluster: Cluster) -> str:
-    """The GPUs of a cluster: ``"16 x h100-sxm on 2 nodes"``."""
-    return _("{gpus} x {gpu} on {nodes}").format(
-        gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
-    )
-
-
 def _settings(answer: PlanAnswer) -> Iterator[tuple[Part, ...]]:
     """The best settings on the cards that there are, each with its block."""
     where = cluster_words(answer.plan.cluster)
     if answer.plan.best is None:
-        yield (Heading(text=_("Nothing fits on {where}").format(where=where)), *nothing_fits(answer))
+        text = _("No plan for {where}") if answer.plan.unread else _("Nothing fits on {where}")
+        yield (Heading(text=text.format(where=where)), *nothing_fits(answer))
         return
     yield (Heading(text=_("Best on {where}").format(where=where)), *_ties(answer.plan))
     for setting in answer.plan.settings:

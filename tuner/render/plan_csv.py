@@ -8,26 +8,39 @@ from tuner.plan.trade_off import TradePoint
 from tuner.render.words import pasteable
 
 _COLUMNS = (
-    *("card", "gpus", "gpus_per_node", "nodes", "fits", "seconds", "low_s", "high_s", "gpu_hours", "price"),
+    *(
+        "card",
+        "gpus",
+        "gpus_per_node",
+        "nodes",
+        "placement",
+        "fits",
+        "seconds",
+        "low_s",
+        "high_s",
+        "gpu_hours",
+        "price",
+    ),
     *("unbeaten", "unbeaten_by_price", "peak_bytes", "capacity_bytes", "overrides"),
 )
 
 
 def plan_csv(answer: PlanAnswer) -> str:
-    """What was planned, in the order of the table over numbers and cards."""
+    """What was planned, in the order of the table over numbers and cards; then the placements that fit."""
     text = io.StringIO()
     table = csv.DictWriter(text, _COLUMNS, lineterminator="\n", restval="")
     table.writeheader()
     points = {id(point.setting): point for point in answer.trade_off}
-    for row in answer.rows:
-        cluster, point = row.cluster, points.get(id(row.best))
+    lines = [(row.cluster, points.get(id(row.best)), row.best is not None) for row in answer.rows]
+    lines += [(point.cluster, point, True) for point in answer.trade_off if point.placement]
+    for cluster, point, fits in lines:
         table.writerow(
             {
                 "card": cluster.gpu.name,
                 "gpus": cluster.gpus,
                 "gpus_per_node": cluster.gpus_per_node,
                 "nodes": cluster.nodes,
-                "fits": _truth(row.best is not None),
+                "fits": _truth(fits),
                 **({} if point is None else _figures(point)),
             }
         )
@@ -38,6 +51,7 @@ def _figures(point: TradePoint) -> dict[str, object]:
     """Numbers as they are, and overrides as words of a shell."""
     estimate = point.setting.estimate
     return {
+        "placement": point.placement,
         "seconds": point.step.seconds,
         "low_s": point.step.low_s,
         "high_s": point.step.high_s,

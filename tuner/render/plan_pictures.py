@@ -62,7 +62,7 @@ def _view(
 ) -> TradeOffView:
     drawn = tuple(
         Point(
-            label=f"{point.gpus} x {plain(point.card)}",
+            label=" ".join(filter(None, (f"{point.gpus} x {plain(point.card)}", point.placement))),
             card=plain(point.card),
             seconds=point.step.seconds,
             low_s=point.step.low_s,

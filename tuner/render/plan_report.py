@@ -137,7 +137,9 @@ class PlanReport(Struct, frozen=True, kw_only=True):
     variants: Annotated[tuple[VariantReport, ...], Meta(description="of --vary, in its order")]
     trade_off: Annotated[
         tuple[TradePoint, ...],
-        Meta(description="what there is to choose from over numbers and cards, the fastest first"),
+        Meta(
+            description="what there is to choose from over numbers, cards and placements, the fastest first"
+        ),
     ]
     longest: Annotated[
         tuple[LayoutReach, ...],
@@ -179,7 +181,7 @@ publish(
 publish(
     TradePoint,
     "TradePoint",
-    *("card", "gpus", "gpus_per_node", "nodes", "step", "gpu_hours", "price"),
+    *("card", "gpus", "gpus_per_node", "nodes", "placement", "step", "gpu_hours", "price"),
     *("unbeaten", "unbeaten_by_price"),
 )
 publish(

@@ -66,12 +66,13 @@ def _unbeaten(
     """A row for each, with what it saves and costs beside the one above it."""
     text = _("None of the others beats these in both at once; each row is compared with the one above it.")
     yield Paragraph(text=text, level=1, further=1)
-    rows = []
+    rows, placed = [], any(point.placement for point in points)
     for place, point in enumerate(points):
         step = point.step
         cells = {
             _("card"): point.card,
             _("GPUs"): str(point.gpus),
+            **({_("with"): point.placement or _("colocated")} if placed else {}),
             _("step, s"): around(duration(step.seconds), duration(step.low_s), duration(step.high_s)),
             title: written(cost(point)),
         }
@@ -88,6 +89,21 @@ def variant_table(answer: PlanAnswer) -> Iterator[Part]:
     if answer.variants:
         yield Heading(text=_("Varied"))
         yield table_of([_cells_of_variant(variant, answer) for variant in answer.variants])
+        for variant in answer.variants:
+            yield from _beside_variant(variant)
+
+
+def _beside_variant(variant: Variant) -> Iterator[Part]:
+    """Why a variant cannot be read, and what it needs beside its lines."""
+    name, needs = " ".join(variant.overrides), variant.needs
+    words = [full_stop(variant.plan.unread)] if variant.plan.unread else []
+    if needs is not None:
+        text = _("It needs another configuration: start {program} with {options}.")
+        words.append(text.format(program=needs.program, options=" ".join(needs.options)))
+        if needs.package:
+            words.append(_("{package} has to be installed.").format(package=needs.package))
+    if words:
+        yield Paragraph(text=user_text(titled(name, " ".join(words))), level=1, further=1)
 
 
 def table_of(rows: Sequence[Mapping[str, str]]) -> Table:
@@ -145,7 +161,7 @@ def _cells_of_variant(variant: Variant, answer: PlanAnswer) -> Mapping[str, str]
     best = variant.plan.best
     cells = {_("with"): " ".join(variant.overrides)}
     if best is None:
-        return {**cells, _("step, s"): _("does not fit")}
+        return {**cells, _("step, s"): _("cannot be read") if variant.plan.unread else _("does not fit")}
     step, sequences = best.step, best.workload.batch.sequences
     cells[_("step, s")] = around(duration(step.seconds), duration(step.low_s), duration(step.high_s))
     cells[_("GPU-hours of 1,000 sequences")] = small(best.gpu_hours * 1000 / max(1, sequences))

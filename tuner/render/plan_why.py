@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 
+from tuner.advise.usual_host import LEAST_USUAL_BYTES, may_lack_host
 from tuner.consultation.planning import PlanAnswer
 from tuner.consultation.premises import OPTIONS
+from tuner.counted import counted
+from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, Lacking
 from tuner.plan.judge import DOUBT, HOST, START
@@ -31,14 +34,39 @@ def nothing_fits(answer: PlanAnswer) -> Iterator[Part]:
         text = _("{phase} lacks {missing} of {capacity}")
         missing, capacity = gib(lacking.missing_bytes), gib(lacking.estimate.capacity_bytes)
         words.insert(0, text.format(phase=lacking.phase.value, missing=missing, capacity=capacity))
+    if host := _host_words(lacking):
+        words.append(host)
     if words:
         text = titled(_("The setting that comes nearest"), full_stop(clauses(words)))
         yield Paragraph(text=text, level=1, further=1)
     yield from _relaxations(answer)
 
 
+def cluster_words(cluster: Cluster) -> str:
+    """The GPUs of a cluster: ``"16 x h100-sxm on 2 nodes"``."""
+    return _("{gpus} x {gpu} on {nodes}").format(
+        gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
+    )
+
+
+def _host_words(lacking: Lacking) -> str:
+    """What a node would need of host memory, where nobody says what it has and most have less."""
+    estimate, gpus = lacking.estimate, lacking.workload.cluster.gpus_per_node
+    if estimate.host_capacity_bytes is not None or not may_lack_host(estimate, gpus):
+        return ""
+    text = _("a node needs {expected} of host memory, up to {most}: nodes with {gpus} mostly have {usual}")
+    return text.format(
+        expected=gib(estimate.host_bytes),
+        most=gib(estimate.host_high_bytes),
+        gpus=counted(gpus, "GPU"),
+        usual=gib(LEAST_USUAL_BYTES * gpus),
+    )
+
+
 def _everywhere(lacking: Lacking) -> str:
     """The constraint that fails in all settings; where none does, that it is their sum."""
+    if lacking.phase is None and not lacking.problems and _host_words(lacking):
+        return _("What fits the card takes more host memory than a node is likely to have.")
     if not lacking.everywhere:
         return _("Nothing fails in every setting: what makes room in one phase takes it in another.")
     phases = listed(f"{one.phase.value} {gib(one.missing_bytes)}" for one in lacking.everywhere)
@@ -51,13 +79,14 @@ def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
     """What would have to give, each with the price of a step then."""
     words = {
         RelaxationKind.HEADROOM: f"{OPTIONS['headroom']} {{value}}",
+        RelaxationKind.HOST_MEMORY: _("nodes with {value} GiB of host memory, told with {option}"),
         RelaxationKind.CARD: _("as many {value}"),
         RelaxationKind.RESPONSE_LENGTH: _("responses of at most {value} tokens"),
         RelaxationKind.PROMPT_LENGTH: _("prompts of at most {value} tokens"),
     }
     forms = [
         _("{what} ({seconds} s a step, {hours} GPU-hours)").format(
-            what=words[one.kind].format(value=one.value),
+            what=words[one.kind].format(value=one.value, option=OPTIONS["host_memory_gib"]),
             seconds=duration(one.seconds),
             hours=duration(one.gpu_hours),
         )
@@ -67,9 +96,8 @@ def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
     if fewest is not None and fewest.best is not None:
         forms.insert(
             0,
-            _("{gpus} x {gpu} ({seconds} s a step, {hours} GPU-hours)").format(
-                gpus=fewest.cluster.gpus,
-                gpu=fewest.cluster.gpu.name,
+            _("{where} ({seconds} s a step, {hours} GPU-hours)").format(
+                where=cluster_words(fewest.cluster),
                 seconds=duration(fewest.best.time.seconds),
                 hours=duration(fewest.best.gpu_hours),
             ),
@@ -78,7 +106,8 @@ def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
         yield Paragraph(text=titled(_("It would surely fit with"), clauses(forms)), level=1, further=1)
     elif answer.plan.lacking is not None:
         text = _(
-            "No shorter responses, no other card and no less headroom alone make it fit: give more GPUs."
+            "No shorter responses, no other card, no host memory and no less headroom alone make it fit: "
+            "give more GPUs."
         )
         yield Paragraph(text=text, level=1)
 
@@ -95,7 +124,9 @@ def constraint_words(name: str) -> str:
 
 
 def search_facts(plan: ClusterPlan) -> Iterator[Part]:
-    """How much was looked at, what ruled settings out, and what the trainer refuses."""
+    """How much was looked at, what ruled settings out, and what the trainer refuses; nothing of no search."""
+    if not plan.size:
+        return
     if plan.stopped:
         text = _("Stopped after {looked} of {size} settings: this is the best so far.")
     elif plan.whole:

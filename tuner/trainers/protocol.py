@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tuner.inputs.record.read import RunRecord
     from tuner.inputs.user_input import Count, Processes
     from tuner.out_of_memory.stack import Call
-    from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
+    from tuner.trainers.placement import OtherBase, PlacedLaunch, Placement, PoolSplit
     from tuner.workload.engine import Engine
     from tuner.workload.observed_run import ObservedRun
     from tuner.workload.place import FailurePlace
@@ -413,6 +413,18 @@ class Trainer(Protocol):
 
         Raises:
             UnsupportedError: it has no way to, or none for this job.
+        """
+
+    def other_base(self, before: "Loaded", after: "Loaded", program: str) -> "OtherBase | None":
+        """What a launch needs where a key is varied by which it rests on another configuration.
+
+        Args:
+            before: the job as it is.
+            after: with the key.
+            program: that the launch starts; empty where it is not known.
+
+        Returns:
+            None: lines are enough.
         """
 
     def place_of(self, calls: "Sequence[Call]") -> "FailurePlace":

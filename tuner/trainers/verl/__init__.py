@@ -13,7 +13,7 @@ from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.out_of_memory.stack import Call
-    from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
+    from tuner.trainers.placement import OtherBase, PlacedLaunch, Placement, PoolSplit
     from tuner.workload.place import FailurePlace
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "examples",
     "may_configure",
     "name",
+    "other_base",
     "parse",
     "place_of",
     "placed",
@@ -69,6 +70,13 @@ def place_of(calls: "Sequence[Call]") -> "FailurePlace":
     from tuner.trainers.verl import places
 
     return places.place_of(calls)
+
+
+def other_base(before: Loaded, after: Loaded, program: str) -> "OtherBase | None":
+    """What another configuration needs, see :func:`tuner.trainers.verl.placements.other_base`."""
+    from tuner.trainers.verl import placements
+
+    return placements.other_base(before, after, program)
 
 
 def placed(loaded: Loaded, workload: Workload, placement: "Placement", split: "PoolSplit") -> "PlacedLaunch":

@@ -14,7 +14,7 @@ from tuner.errors import UnsupportedError
 from tuner.inputs.override_syntax import override
 from tuner.inputs.tree import Path, dotted, leaves
 from tuner.language import N_, _
-from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
+from tuner.trainers.placement import OtherBase, PlacedLaunch, Placement, PoolSplit
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.defaults import CONFIGS
 from tuner.trainers.verl.recipe import Recipe
@@ -23,6 +23,7 @@ from tuner.trainers.verl.source import source_of
 from tuner.versions import at_least
 from tuner.workload import RolloutEngine, Workload
 
+_PROGRAM, _CORE = "verl.trainer.main_ppo", "megatron-core"
 _ROLLOUT = "actor_rollout_ref.rollout"
 _PACKAGED = "0.8.0"  # the first release whose package holds the programs, and not the repository alone
 _ALONE = "0.9.1"  # the first one whose separate mode does without engines on the trainer's GPUs
@@ -43,6 +44,20 @@ _EFFECTS = {
         "ended by the next"
     ),
 }
+
+
+def other_base(before: Loaded, after: Loaded, program: str) -> OtherBase | None:
+    """The configuration of another engine, see :meth:`tuner.trainers.protocol.Trainer.other_base`.
+
+    The keys of an engine stand in its own configuration alone: ``actor.strategy`` by itself starts none.
+
+    Source: verl 0.4.0 to 0.9.1 ``trainer/config/{ppo_trainer,ppo_megatron_trainer}.yaml``.
+    """
+    name = after.base.name
+    if name == before.base.name or name not in CONFIGS or before.base.name not in CONFIGS:
+        return None
+    package = _CORE if name == CONFIGS[1] else ""
+    return OtherBase(program=program or _PROGRAM, options=(f"--config-name={name}",), package=package)
 
 
 def placed(loaded: Loaded, workload: Workload, placement: Placement, split: PoolSplit) -> PlacedLaunch:
