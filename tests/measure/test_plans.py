@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.measure.plans.compare import Row
+from tests.measure.plans.compare import Row, compared
 from tests.measure.plans.launches import Launch, of_lists
 from tests.measure.plans.many import Manner, rows_of
 from tuner.consultation.premises import Premises
@@ -43,3 +43,5 @@ def test_lists_name_the_launches_whose_repositories_are_here(tmp_path: Path) -> 
     listed.write_text("# a comment\nowner/here\tscripts/run.sh\nowner/there\trun.sh\n")
     (only,) = of_lists([listed], [tmp_path / "none", tmp_path / "trees"], None)
     assert (only.name, only.source) == ("owner/here scripts/run.sh", str(script))
+    unread = compared(only).unread
+    assert "scripts/run.sh" in unread and str(tmp_path) not in unread

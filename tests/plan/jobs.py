@@ -107,6 +107,45 @@ JOBS = (
     ),
 )
 
+#: Micro-batches by their number of sequences, of which the trainer refuses some on some layouts.
+STATIC = (f"{ACTOR}.use_dynamic_bsz=False", f"{ACTOR}.ppo_micro_batch_size_per_gpu=2")
+#: A thousand settings of each backend, dense and sparse, all of which can be priced one by one.
+THOUSANDS = (
+    SmallJob(
+        name="fsdp",
+        model="qwen2.5-7b",
+        overrides=("data.max_response_length=15360",),
+        options=(
+            *(("layout", 3), ("strategy", 2), ("states", 5), ("head", 4), ("fraction", 3)),
+            ("batch-of-update_actor", 3),
+        ),
+    ),
+    SmallJob(
+        name="fsdp-moe",
+        model="qwen3-30b-a3b",
+        gpu="8xh200-sxm",
+        overrides=STATIC,
+        options=(
+            *(("layout", 4), ("strategy", 2), ("states", 3), ("fraction", 3), ("sleep", 2)),
+            ("batch-of-update_actor", 8),
+        ),
+    ),
+    SmallJob(
+        name="megatron",
+        model="qwen2.5-7b",
+        overrides=(*MEGATRON, *STATIC, f"{ACTOR}.megatron.tensor_model_parallel_size=2"),
+        options=(("layout", 10), ("states", 3), ("recomputation", 5), ("batch-of-update_actor", 8)),
+    ),
+    SmallJob(
+        name="megatron-moe",
+        model="qwen3-30b-a3b",
+        gpu="8xh200-sxm",
+        nodes=2,
+        overrides=(*MEGATRON, *STATIC, f"{ACTOR}.megatron.expert_model_parallel_size=8"),
+        options=(("layout", 12), ("engine-layout", 3), ("states", 4), ("batch-of-update_actor", 8)),
+    ),
+)
+
 
 def _premises(job: SmallJob) -> Premises:
     return Premises(model=job.model, gpu=job.gpu, nodes=job.nodes, verl_version="0.9.1")

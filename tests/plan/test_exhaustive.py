@@ -3,19 +3,26 @@
 import pytest
 
 from tests.plan import jobs
-from tests.plan.jobs import JOBS, SmallJob
+from tests.plan.jobs import HEADROOM, JOBS, THOUSANDS, SmallJob
+from tuner.advise import advise
+from tuner.advise.usual_host import may_lack_host
+from tuner.advise.verdicts import Verdict
+from tuner.plan.judge import Judge
+from tuner.rules.case import Case, CaseFigures
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
-ALL = pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+SEARCHED = (*THOUSANDS, JOBS[-1])
+ALL = pytest.mark.parametrize("job", SEARCHED, ids=lambda job: job.name)
+ASKED = 24  # settings of each job that advice itself is asked about
 
 
 @ALL
 def test_there_is_something_to_choose(job: SmallJob) -> None:
-    settings, size = jobs.priced(job), jobs.space(job).size
-    assert 100 <= size <= 600
+    settings, size, legal = jobs.priced(job), jobs.space(job).size, len(jobs.legal_choices(job))
+    assert 1000 <= size <= 1500 if job in THOUSANDS else size > 100
     assert len({round(one.seconds, 6) for one in settings}) > 5
-    assert len(settings) < size
+    assert len(settings) < legal < size
 
 
 @ALL
@@ -55,6 +62,25 @@ def test_nothing_legal_is_left_out(job: SmallJob) -> None:
     _, legality = jobs.search(job)
     wrongly = [choice for choice in jobs.legal_choices(job) if legality.refusal(choice) is not None]
     assert wrongly == []
+
+
+@ALL
+def test_every_legal_setting_is_judged_as_advice_judges_it(job: SmallJob) -> None:
+    """Spread over all of them: its seconds, its peak, and whether it is sure to fit."""
+    reading, space, judge = jobs.reading_of(job), jobs.space(job), Judge(HEADROOM)
+    legal = jobs.legal_choices(job)
+    for choice in legal[:: max(1, len(legal) // ASKED)]:
+        wanted = space.workload(choice)
+        written = reading.write(wanted).overrides
+        after = reading.adding(written) if written else reading
+        advice, figures = advise(after, headroom=HEADROOM, block=False), CaseFigures(after.workload)
+        lacks_host = may_lack_host(advice.estimate, advice.workload.cluster.gpus_per_node)
+        fits = advice.memory_verdict is Verdict.FITS and not lacks_host and not advice.refusals
+        fits = fits and Case.of(after.workload, headroom=HEADROOM).short() is None  # as its own proposals
+        assert (judge.failing(after.workload, figures) is None) == fits, written
+        assert figures.estimate.worst.peak_bytes == advice.estimate.worst.peak_bytes
+        assert figures.time.seconds == advice.time.seconds
+        assert (choice in {one.choice for one in jobs.priced(job)}) == fits
 
 
 @ALL

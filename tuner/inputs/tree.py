@@ -114,7 +114,7 @@ def is_in_class(tree: Mapping[str, Any], path: Path) -> bool:
     """Whether a section above ``path`` names the class that Hydra makes of it."""
     node: Any = tree
     for name in path:
-        if not isinstance(node, Mapping) or "_target_" in node:
+        if not isinstance(node, (dict, Mapping)) or "_target_" in node:  # a dictionary is known sooner
             return isinstance(node, Mapping)
         node = node.get(name)
     return False

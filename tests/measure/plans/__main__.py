@@ -11,10 +11,11 @@ to paste. ``--lists`` takes lists of public launches, such as those of ``tests/d
 as their repositories lie unpacked, as ``owner+name``, in the folders of ``--trees``. ``--jobs`` shares the
 launches among processes, and ``--limit`` ends one that takes longer. No file is executed.
 ``docs/validation/data/plans-of-tuned-scripts.jsonl`` is what ``--tuned --layouts --brief`` printed on the day
-that it says.
+that it says; ``plans-of-launches.jsonl`` what ``--brief`` did, with the last line of the public lists.
 """
 
 import argparse
+import platform
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -93,6 +94,7 @@ def summary(rows: Sequence[Row]) -> dict[str, object]:
     told: dict[str, object] = {
         "date": date.today().isoformat(),
         "tuner": __version__,
+        "python": platform.python_version(),  # sums of seconds differ in their last bits from 3.12 on
         "launches": len(rows),
         "planned": len(read),
         "fit": sum(row.plan_s is not None for row in read),

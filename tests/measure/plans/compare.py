@@ -56,7 +56,8 @@ def compared(launch: Launch, *, layouts: bool = False) -> Row:
     try:
         job, premises, model = _read(launch)
     except TunerError as error:
-        return Row(launch=launch.name, unread=str(error))
+        said = str(error)
+        return Row(launch=launch.name, unread=said.replace(launch.folder, "") if launch.folder else said)
     reading = job.reading
     workload, release = reading.workload, reading.workload.release.version
     if workload.unmodelled_engine or job.given.missing is not None or job.loaded.validates_only:

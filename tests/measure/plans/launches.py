@@ -25,6 +25,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     source: str
     words: tuple[str, ...] = ()
     premises: Premises
+    folder: str = ""  # of whoever runs it, which what is said of the launch leaves out
 
     @property
     def usual_model(self) -> str:
@@ -82,5 +83,7 @@ def of_lists(lists: Sequence[Path], trees: Sequence[Path], card: str | None) -> 
             file = tree / repository.replace("/", "+") / path
             if file.is_file():
                 premises = Premises(gpu=card or _CARD)
-                yield Launch(name=f"{repository} {path}", source=str(file), premises=premises)
+                folder = f"{tree / repository.replace('/', '+')}/"
+                name = f"{repository} {path}"
+                yield Launch(name=name, source=str(file), premises=premises, folder=folder)
                 break

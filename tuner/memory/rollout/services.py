@@ -42,15 +42,19 @@ def at_service_start(workload: Workload, service: Service) -> tuple[Term, ...]:
     return () if empty else Residents.of(workload).at_start
 
 
-@lru_cache(maxsize=256)  # each phase asks for it, and so does the rollout engine's share
 def services_at_rest(workload: Workload) -> tuple[Term, ...]:
     """What the engines of services hold on the trainer's GPUs while they have nothing to judge."""
+    return _asleep(workload) if workload.services else ()  # few jobs have any
+
+
+@lru_cache(maxsize=256)  # each phase asks for it, and so does the rollout engine's share
+def _asleep(workload: Workload) -> tuple[Term, ...]:
     return _terms(workload, asleep_terms)
 
 
 def services_judging(workload: Workload) -> tuple[Term, ...]:
     """What the engines of services hold on the trainer's GPUs while they judge."""
-    return _terms(workload, awake_terms)
+    return _terms(workload, awake_terms) if workload.services else ()
 
 
 def _terms(

@@ -1,5 +1,7 @@
 """Which engine runs the model of a role: actor, reference or critic."""
 
+from functools import cached_property
+
 from tuner.dtypes import DType
 from tuner.errors import UnsupportedError
 from tuner.inputs.settings import Settings
@@ -25,7 +27,7 @@ _BACKENDS = {
 }
 
 
-class EngineContext(ReleaseContext, frozen=True, kw_only=True):
+class EngineContext(ReleaseContext, frozen=True, kw_only=True, dict=True):
     """What reading the engine of one role takes."""
 
     role: Role
@@ -43,7 +45,7 @@ class EngineContext(ReleaseContext, frozen=True, kw_only=True):
         """The role whose keys configure the model; the legacy workers build the reference as the actor."""
         return _configured_role(self.source, self.role)
 
-    @property
+    @cached_property
     def grid_role(self) -> Role:
         """The role whose keys lay out Megatron's grid.
 
