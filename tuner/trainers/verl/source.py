@@ -20,7 +20,7 @@ _OF_RECIPE = "recipe."
 _VARIABLES = frozenset(
     {
         *("MAX_PIXELS", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
-        *("VLLM_ATTENTION_BACKEND", "VLLM_USE_V1"),
+        *("MALLOC_MMAP_THRESHOLD_", "VLLM_ATTENTION_BACKEND", "VLLM_USE_V1"),
     }
 )
 _VEOMNI: Path = ("actor_rollout_ref", "actor", "veomni")  # of its configuration alone
