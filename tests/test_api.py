@@ -72,6 +72,46 @@ def test_one_configuration_on_one_release_has_nothing_to_be_compared_with() -> N
         api.diff(CONFIG, gpu="8xh100-sxm")
 
 
+PLAN_WORDS = ("trainer.n_gpus_per_node=2", "data.train_batch_size=64")
+HELD = ("actor_rollout_ref.actor.strategy=fsdp", "actor_rollout_ref.rollout.tensor_model_parallel_size")
+
+
+def test_plan_answers_what_the_command_prints() -> None:
+    answer = api.plan(
+        Path(CONFIG),
+        *PLAN_WORDS,
+        gpu=["h100-sxm", "h200-sxm"],
+        nodes=[2, 1],
+        prices={"h200-sxm": 3.5},
+        hold=HELD,
+        vary=["actor_rollout_ref.rollout.n=4,8"],
+        longest=True,
+        verl_version="0.9.1",
+        data_rows=7473,
+    )
+    words = ["plan", CONFIG, *PLAN_WORDS, "--gpu", "h100-sxm,h200-sxm", "--nodes", "1-2", "--longest"]
+    words += ["--price", "h200-sxm=3.5", "--vary", "actor_rollout_ref.rollout.n=4,8", "--data-rows", "7473"]
+    words += [word for key in HELD for word in ("--hold", key)]
+    assert json.loads(json_text(answer)) == printed(*words, "--verl-version", "0.9.1", "--isolated")
+    assert answer.fewest is not None
+    assert {row.plan.cluster.gpus for row in answer.capacity} == {1, 2, 4}
+
+
+def test_a_number_before_the_card_plans_for_fewer_as_well() -> None:
+    one, same = (
+        api.plan(CONFIG, *PLAN_WORDS, f"{HELD[1]}=1", verl_version="0.9.1", **sizes)
+        for sizes in ({"gpu": "2xh100-sxm"}, {"gpu": "h100-sxm", "gpus_per_node": [2, 1], "nodes": 1})
+    )
+    assert [row.plan.cluster.gpus for row in one.capacity] == [1, 2]
+    assert one.capacity == same.capacity
+
+
+@pytest.mark.parametrize("sizes", [{"nodes": 0}, {"gpus_per_node": [8, -1]}])
+def test_a_plan_is_for_a_number_of_gpus(sizes: dict[str, int]) -> None:
+    with pytest.raises(api.InputError, match="expected"):
+        api.plan(CONFIG, gpu="h100-sxm", **sizes)
+
+
 @pytest.mark.parametrize("job", [(), (CONFIG,)])
 def test_explain_oom_answers_what_the_command_prints(job: tuple[str, ...]) -> None:
     answer = api.explain_oom(ERROR, *job, gpu="8xh100-sxm", model="qwen2.5-7b", verl_version="0.9.1")

@@ -4,7 +4,7 @@ Nothing is printed, no file is written, and no settings of a project are looked 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from tuner.check.judge import EVERYTHING, FindingSelection, judge
@@ -12,9 +12,11 @@ from tuner.consultation.consult import EFFECTS, consult
 from tuner.consultation.diff import compare
 from tuner.consultation.failure import error_of, explain_of_job, explain_with_its_log
 from tuner.consultation.head import consult_head
+from tuner.consultation.planned_clusters import Clusters
+from tuner.consultation.planning import plan_answer
 from tuner.consultation.premises import LEAST_GAIN, Premises
 from tuner.errors import InputError, TunerError, UnsupportedError
-from tuner.files import STANDARD_INPUT, is_there
+from tuner.files import STANDARD_INPUT, is_there, standard_input_kept
 from tuner.inputs.named_inputs import Input
 from tuner.language import _
 from tuner.render.all_rules import known_rules
@@ -23,6 +25,7 @@ from tuner.render.checked.report import CheckLine
 from tuner.render.comparison_report import ComparisonReport, comparison_report
 from tuner.render.failure_report import FailureReport, failure_report
 from tuner.render.json import head_report, report
+from tuner.render.plan_report import PlanReport, plan_report
 from tuner.render.report import HeadReport, Report
 from tuner.review.project.selection import Selection
 from tuner.review.review import Review
@@ -36,6 +39,8 @@ __all__ = [
     "FailureReport",
     "HeadReport",
     "InputError",
+    "PlanPremiseValues",
+    "PlanReport",
     "PremiseValues",
     "Report",
     "TunerError",
@@ -45,14 +50,15 @@ __all__ = [
     "diff",
     "estimate_memory",
     "explain_oom",
+    "plan",
 ]
 
 Source = str | os.PathLike[str]
 """A file, or the first word of a command as it is typed."""
 
 
-class PremiseValues(TypedDict, total=False):
-    """What is said of a job beside its configuration: the options of the commands, as keywords."""
+class PlanPremiseValues(TypedDict, total=False):
+    """What is said of a job that is planned: the options of the commands, but for cards and their numbers."""
 
     verl_version: str | None
     engine_version: str | None
@@ -60,10 +66,7 @@ class PremiseValues(TypedDict, total=False):
     critic_model: str | None
     reward_model: str | None
     trace: bool
-    gpu: str | None
     gpu_memory: str | None
-    gpus_per_node: int | None
-    nodes: int | None
     network: str | None
     storage: str | None
     mean_prompt: float | None
@@ -81,6 +84,14 @@ class PremiseValues(TypedDict, total=False):
     host_memory_gib: float | None
     headroom: float
     launch: int | None
+
+
+class PremiseValues(PlanPremiseValues, total=False):
+    """What is said of a job beside its configuration: the options of the commands, as keywords."""
+
+    gpu: str | None
+    gpus_per_node: int | None
+    nodes: int | None
 
 
 def advise(
@@ -208,6 +219,57 @@ def explain_oom(
     return failure_report(explain_of_job(error, os.fspath(source), words, stated, log=of_run))
 
 
+def plan(
+    source: Source,
+    *words: str,
+    gpu: str | Sequence[str] | None = None,
+    gpus_per_node: int | Sequence[int] | None = None,
+    nodes: int | Sequence[int] | None = None,
+    prices: Mapping[str, float] | None = None,
+    hold: Sequence[str] = (),
+    vary: Sequence[str] = (),
+    longest: bool = False,
+    **premises: "Unpack[PlanPremiseValues]",
+) -> PlanReport:
+    """Plan one job: the best settings on the GPUs that there are, and the fewest GPUs that it fits on.
+
+    Of several cards the first one is planned in full, on the most GPUs that are named.
+
+    Args:
+        source: a configuration, a launch script, a log, or a folder of a run.
+        words: what follows it: overrides, or the arguments and variables of a script.
+        gpu: a card, or several; ``8xh100-sxm`` says how many a node has as well.
+        gpus_per_node: of one node: a number, or all that are planned for.
+        nodes: their number, or all that are planned for.
+        prices: of a GPU-hour, by the card.
+        hold: keys that stay as they are, or ``KEY=VALUE`` for those that are set and stay.
+        vary: ``KEY=A,B`` for keys that a plan leaves alone by itself.
+        longest: whether it is said how long responses may get.
+        premises: what else the options of the command say, by the names of :class:`PlanPremiseValues`.
+
+    Raises:
+        TunerError: something in the configuration or the premises cannot be used, or nothing can be planned.
+    """
+    cards = (gpu,) if gpu is None or isinstance(gpu, str) else tuple(gpu)
+    clusters = Clusters(
+        cards=cards or (None,),
+        nodes=_sizes("nodes", nodes),
+        gpus_per_node=_sizes("gpus_per_node", gpus_per_node),
+    )
+    with standard_input_kept():  # a job is read for each number of GPUs and each card
+        answer = plan_answer(
+            os.fspath(source),
+            words,
+            Premises(**premises),
+            clusters,
+            prices=prices or {},
+            held=hold,
+            varied=vary,
+            longest=longest,
+        )
+        return plan_report(answer)
+
+
 def estimate_memory(
     *,
     vocab: int | str | None = None,
@@ -247,6 +309,20 @@ def estimate_memory(
         gpu_memory=gpu_memory,
     )
     return head_report(answer)
+
+
+def _sizes(name: str, given: int | Sequence[int] | None) -> tuple[int, ...] | None:
+    """The numbers that are planned for, from the smallest on; None leaves them to the configuration.
+
+    Raises:
+        InputError: one of them is none of GPUs or nodes.
+    """
+    if given is None:
+        return None
+    numbers = tuple(sorted({given} if isinstance(given, int) else set(given)))
+    if numbers and numbers[0] < 1:
+        raise InputError(_("{name}={number}: expected at least 1").format(name=name, number=numbers[0]))
+    return numbers or None
 
 
 def _side(given: Source | Sequence[str]) -> Input:

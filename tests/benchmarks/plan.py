@@ -1,11 +1,12 @@
 """How many settings a search goes through in a second; run it by hand, on a quiet machine.
 
-    python tests/benchmarks/plan.py [--progress]
+    python tests/benchmarks/plan.py [--small] [--progress]
 
-All settings of a dense and of a sparse job on one, two and four nodes of two cards, 228,000 in all, with
-nothing remembered from earlier searches, in one process. A line of JSON for each cluster and one for all:
-the processor's seconds, in which the turns of other processes do not count, those of the clock, and the most
-memory that the process has had by then.
+All settings of a dense and of a sparse job on one and two nodes of two cards, where the trainer's GPUs
+generate and where half of them do nothing else: 200,448, with nothing remembered from earlier searches,
+in one process. ``--small`` takes 5,760 and 5,120 settings of the two on one cluster each. A line of JSON
+for each cluster, from before its job is read, and one for all: the processor's seconds, in which the turns
+of other processes do not count, those of the clock, and the most memory that the process has had by then.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from tuner.plan.legality import Legality  # noqa: E402
 from tuner.plan.search import SearchProgress, SettingSearch  # noqa: E402
 
 _MIB = 1 << 20
-_CARDS, _NODES = ("8xh100-sxm", "8xh200-sxm"), (1, 2, 4)
+_CARDS, _NODES = ("h100-sxm", "h200-sxm"), (1, 2)
 _OPTIONS = (
     *(("layout", 8), ("engine-layout", 3), ("states", 4), ("recomputation", 3), ("sleep", 2)),
     *(("fraction", 6), ("sequences", 2), ("batch-of-update_actor", 4)),
@@ -45,11 +46,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("--progress", action="store_true")
     options = parser.parse_args()
     gc.set_threshold(COLLECT_AFTER)
     clock, processor, settings = time.perf_counter(), time.process_time(), 0
-    for job in _clusters():
+    for job in _small() if options.small else _clusters():
         settings += _searched(job, progress=options.progress)
         jobs.space.cache_clear()
         jobs.reading_of.cache_clear()
@@ -69,15 +71,44 @@ def main() -> None:
     print(json.dumps(told))
 
 
+def _small() -> Iterator[SmallJob]:
+    yield replace(DENSE, options=tuple({**dict(DENSE.options), "recomputation": 3}.items()))
+    yield SPARSE
+
+
 def _clusters() -> Iterator[SmallJob]:
     for nodes in _NODES:
         for card in _CARDS:
             for job in (DENSE, SPARSE):
-                yield replace(job, name=f"{job.name}", gpu=card, nodes=nodes, options=_OPTIONS)
+                placed = replace(job, gpu=f"8x{card}", nodes=nodes, options=_OPTIONS)
+                yield placed
+                if job is DENSE or nodes > 1:  # the experts are divided among eight
+                    yield _separate(placed, card)
+
+
+def _separate(job: SmallJob, card: str) -> SmallJob:
+    """The job on half of its GPUs, while the other half generates."""
+    nodes, gpus = (job.nodes // 2, 8) if job.nodes > 1 else (1, 4)
+    return replace(
+        job,
+        name=f"{job.name}, separate pools",
+        gpu=f"{gpus}x{card}",
+        nodes=nodes,
+        overrides=(
+            *job.overrides,
+            "trainer.v1.trainer_mode=separate_async",
+            "trainer.v1.separate_async.parameter_sync_step=2",
+            "actor_rollout_ref.hybrid_engine=False",
+            f"{jobs.ROLLOUT}.nnodes={nodes}",
+            f"{jobs.ROLLOUT}.n_gpus_per_node={gpus}",
+            f"{jobs.ROLLOUT}.checkpoint_engine.backend=nccl",
+        ),
+    )
 
 
 def _searched(job: SmallJob, *, progress: bool) -> int:
     """Search the whole space of a job on its cluster, and tell of it; how many settings that were."""
+    begun = time.process_time()
     reading, space = jobs.reading_of(job), jobs.space(job)
 
     def watch(told: SearchProgress) -> None:
@@ -86,7 +117,6 @@ def _searched(job: SmallJob, *, progress: bool) -> int:
             print(f"{told.looked_at} of {told.size}, best {best}, {_peak_mib()} MiB", file=sys.stderr)
 
     search = SettingSearch(space, Legality(reading, space), headroom=jobs.HEADROOM, watch=watch)
-    begun = time.process_time()
     result = search.run(largest_whole=space.size)
     seconds = time.process_time() - begun
     told = {

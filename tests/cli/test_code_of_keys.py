@@ -119,6 +119,25 @@ def test_a_changed_function_bears_what_it_still_does(
     assert ((key in proposed), (key in withheld)) == (stands, not stands)
 
 
+BESIDE = """
+    def distill(self, micro_batch):
+        return {}(self._forward_micro_batch(micro_batch))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "called", "stands"),
+    [("own_loss", True, True), ("kl_divergence_of_topk", False, True), ("topk_kl_div", True, False)],
+)
+def test_a_pass_of_its_own_bears_a_size_unless_it_keeps_what_is_wide(
+    tmp_path: Path, kept: str, called: bool, stands: bool
+) -> None:
+    actor = USUAL + BESIDE.format(kept)
+    actor += "\n    def more(self, part):\n        return self.distill(part)\n" if called else ""
+    proposed, withheld = keys_of(json.loads(advised(tmp_path, actor)))
+    assert ((SIZE in proposed), (SIZE in withheld)) == (stands, not stands)
+
+
 def test_a_line_says_what_is_withheld_and_where(tmp_path: Path) -> None:
     actor = USUAL.replace("self.use_remove_padding", "True")
     text = " ".join(advised(tmp_path, actor, SEVERAL, form="text").split())

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.runner import run
+from tuner.trainers.verl.defaults import read_defaults
 
 LAUNCH = """{before}
 python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=64 \\
@@ -23,6 +25,7 @@ def premises(
     engine: str = "vllm",
     *options: str,
     model: str = "Qwen/Qwen2.5-7B-Instruct",
+    launched_in: str = ".",
 ) -> dict[str, Any]:
     """What is taken to be so of a launch in a repository with these files and a copy of verl."""
     for name, text in {
@@ -33,7 +36,8 @@ def premises(
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    script = folder / "run.sh"
+    script = folder / launched_in / "run.sh"
+    script.parent.mkdir(parents=True, exist_ok=True)
     script.write_text(LAUNCH.format(before=before, engine=engine, model=model))
     answer = run(
         "advise", str(script), "--gpu", "h100-sxm", "--verl-version", "0.4.1", "-f", "json", *options
@@ -145,6 +149,8 @@ def test_a_range_means_no_engine_that_cannot_know_the_model(
         (CAP | {"README.md": "pip install torch==2.4.0\n"}, "", "0.8.3"),  # from 0.7.3 on is asked for
         ({"setup.py": '"torch==2.4.7"\n'}, "", "0.8.5"),
         ({"setup.py": '"torch==2.9.0"\n'}, "", "0.8.5"),
+        ({"README.md": "pip install torch==2.5.1 flash_attn-2.7.4+cu12torch2.6cxx11.whl\n"}, "", "0.7.3"),
+        ({"README.md": "pip install flash_attn-2.7.4.post1+cu12torch2.4cxx11.whl\n"}, "", "0.6.3"),
     ],
 )
 def test_a_torch_that_is_pinned_bounds_a_vllm_that_nobody_pins(
@@ -209,3 +215,18 @@ def test_an_engine_that_the_files_ask_for_and_the_trainer_refuses_is_told(
     assert ("does not start (it needs" in text) is bool(said)
     assert said in text
     assert (f"{taken} is taken and has to be installed" in text) is bool(said)
+
+
+def test_a_wheel_beside_the_launch_tells_an_engine_that_setup_py_forbids(tmp_path: Path) -> None:
+    """The bound is of an older verl: flash-attn built for torch 2.6 is imported with no vLLM below 0.8."""
+    wheel = "/w/flash_attn-2.7+cu12torch2.6cxx11.whl"
+    files = {
+        "setup.py": '"vllm<=0.6.3"\n',
+        "examples/mine/my_install.sh": f"pip install vllm\npip install {wheel}\n",
+        "verl/trainer/config/ppo_trainer.yaml": yaml.safe_dump(
+            dict(read_defaults("0.4.1", "ppo_trainer").tree)
+        ),
+    }
+    told = premises(tmp_path, files, launched_in="examples/mine")
+    assert told["engine"] == "vLLM 0.8.5"
+    assert "my_install.sh" in told["engine_reason"]

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -42,6 +43,7 @@ def advised(
     further: str = FURTHER,
     program: str = "verl.trainer.main_ppo",
     added: str = ADDED,
+    chosen: str = "",
 ) -> dict[str, Any]:
     """The answer on a launch in a repository with a copy of verl 0.4.1."""
     for name in (".git", "verl/trainer/config", "verl/trainer/ppo"):
@@ -49,7 +51,9 @@ def advised(
     tree = dict(read_defaults("0.4.1", "ppo_trainer").tree)
     (folder / "verl" / "trainer" / "config" / "ppo_trainer.yaml").write_text(yaml.safe_dump(tree))
     for name in ("main_ppo", "main_other"):
-        (folder / "verl" / "trainer" / f"{name}.py").write_text("from verl.trainer.ppo import ray_trainer\n")
+        (folder / "verl" / "trainer" / f"{name}.py").write_text(
+            f"from verl.trainer.ppo import ray_trainer\n{chosen}"
+        )
     text = TRAINER.replace("{usual}", usual).replace("{further}", further)
     (folder / "verl" / "trainer" / "ppo" / "ray_trainer.py").write_text(text)
     (folder / "run.sh").write_text(LAUNCH.format(program=program, added=added))
@@ -139,6 +143,36 @@ def test_the_trainer_of_a_project_s_own_program_repeats_the_batch(tmp_path: Path
     repeated = of_own_program(tmp_path / "repeated", further=repeats, added=added)
     prompts = [job["workload"]["batch"]["prompts"] for job in (once, repeated)]
     assert prompts[1] == 4 * prompts[0]
+
+
+GENERATES = """if not self.async_rollout_mode:
+    {0} = self.actor_rollout_wg.generate_sequences({0})
+else:
+    {0} = self.async_rollout_manager.generate_sequences({0})
+"""
+TWICE = indent("".join(map(GENERATES.format, ("first", "second"))), " " * 8)
+STAGES = f"class StagesTrainer(RayPPOTrainer):\n    def fit(self):\n{TWICE}"
+
+
+@pytest.mark.parametrize(
+    ("task", "passes"), [("stages", ["a further generate_sequences of each step"]), ("usual", [])]
+)
+def test_another_trainer_that_the_program_makes_is_looked_at(
+    task: str, passes: list[str], tmp_path: Path
+) -> None:
+    chosen = (
+        "if config.trainer.task == 'stages':\n    kind = StagesTrainer\nelse:\n    kind = RayPPOTrainer\n"
+    )
+    modes = "    def __init__(self):\n        self.async_rollout_mode = False\n\n" + STAGES
+    report = advised(tmp_path, further=f"pass\n\n{modes}\n#", added=f"trainer.task={task}", chosen=chosen)
+    assert further_passes(report) == passes
+
+
+def test_a_generation_that_a_key_of_the_project_decides_is_of_some_steps(tmp_path: Path) -> None:
+    checks = "if self.step % self.config.algorithm.checked_every == 0:\n                "
+    more = f"{checks}more = self.actor_rollout_wg.generate_sequences(batch)"
+    report = of_own_program(tmp_path, further=more, added="algorithm.checked_every=5")
+    assert further_passes(report) == ["a further generate_sequences of some steps"]
 
 
 def test_branches_that_shut_each_other_out_are_one_call(tmp_path: Path) -> None:

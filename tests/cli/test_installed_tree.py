@@ -125,6 +125,17 @@ def test_a_copy_around_the_launch_comes_before_what_is_installed(site: Path, scr
     assert advice(site, script)["workload"]["batch"]["prompts"] == 48
 
 
+def test_a_copy_that_is_installed_from_its_tree_is_read_there(script: Path) -> None:
+    """A metadata folder that was committed beside it names a release that is not bundled."""
+    install(script.parent, "0.2.0.dev0", merged(dict(read_defaults("0.3.0.post1", CONFIGS[0]).tree), OWN))
+    (script.parent / "verl" / "version").mkdir()
+    (script.parent / "verl" / "version" / "version").write_text("0.2.0.dev\n")
+    answer = advice(script.parent, script)
+
+    assert answer["premises"]["checkout"] == "0.2.0.dev"
+    assert answer["release_range"] is None
+
+
 def test_one_that_cannot_be_composed_is_served_by_the_nearest_release(site: Path, script: Path) -> None:
     (site / "verl" / "trainer" / "config" / "ppo_trainer.yaml").write_text("defaults:\n  - gone@data: gone\n")
     answer = advice(site, script)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import run
+from tuner.trainers.verl.releases import BUNDLED
 
 pytestmark = pytest.mark.sampled(6)
 
@@ -56,18 +57,28 @@ def test_what_the_launch_itself_installs_stands_before_the_files_around_it(tmp_p
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("README.md", "It was tried with verl==0.7.1.\n"),
         ("Dockerfile", "FROM verlai/verl:base-verl0.5-cu126\n"),
         ("configs.yaml", "# verl 0.7.1\n"),
     ],
 )
-def test_prose_and_images_pin_nothing(tmp_path: Path, file: str, text: str) -> None:
+def test_images_and_other_files_tell_nothing(tmp_path: Path, file: str, text: str) -> None:
     newest = premises(tmp_path)["release"]
     (tmp_path / file).write_text(text)
     assert premises(tmp_path)["release"] == newest
 
 
-@pytest.mark.parametrize("text", ["verl>=0.7.1\n", "# verl==0.7.1\n", "overl==0.7.1\n", "verl\n"])
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("README.md", "It was tried with verl==0.7.1.\n"), ("requirements.txt", "# verl==0.7.1\n")],
+)
+def test_what_speaks_of_a_release_does_not_pin_it(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / file).write_text(text)
+    told = premises(tmp_path)
+    assert told["release"] == "0.7.1"
+    assert told["release_reason"].endswith(f"{file} speaks of verl 0.7.1")
+
+
+@pytest.mark.parametrize("text", ["verl>=0.7.1\n", "overl==0.7.1\n", "verl\n"])
 def test_what_pins_nothing_tells_nothing(tmp_path: Path, text: str) -> None:
     newest = premises(tmp_path)["release"]
     (tmp_path / "requirements.txt").write_text(text)
@@ -83,6 +94,7 @@ def engines(folder: Path, text: str, file: str) -> tuple[str, str, str]:
     (folder / ".git").mkdir()
     (folder / "run.sh").write_text(PPO)
     (folder / "verl").mkdir()  # a submodule that nobody fetched
+    (folder / file).parent.mkdir(exist_ok=True)
     (folder / file).write_text(text)
     answer = run("advise", str(folder / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
     told = json.loads(answer.out)["premises"]
@@ -94,10 +106,10 @@ def engines(folder: Path, text: str, file: str) -> tuple[str, str, str]:
     [
         ("requirements.txt", "vllm==0.8.4\n", "0.6.0", "0.8.4"),
         ("requirements.txt", "tensordict<=0.6.2\nvllm==0.8.4\n", "0.4.1", "0.8.4"),
+        ("requirements/train.txt", "vllm==0.8.4\n", "0.6.0", "0.8.4"),
         ("Dockerfile", "FROM you/verl:ngc-th2.6.0-cu126-vllm0.8.4-flashinfer0.2.2\n", "0.6.0", "0.8.4"),
         ("Dockerfile", "FROM ubuntu\nRUN pip install --no-cache vllm==0.11.0\n", "0.8.0", "0.11.0"),
         ("README.md", "```bash\npip install vllm==0.8.5.post1\n```\n", "0.8.0", "0.8.5.post1"),
-        ("setup.py", "install_requires=['vllm==0.6.3']\n", "0.4.1", "0.6.3"),
     ],
 )
 def test_an_engine_that_is_pinned_bounds_the_release(
@@ -106,6 +118,34 @@ def test_an_engine_that_is_pinned_bounds_the_release(
     told = engines(tmp_path, text, file)
     assert told[:2] == (release, engine)
     assert told[2] == f"the newest that allows vLLM {engine}, which {tmp_path.name}/{file} pins"
+
+
+def test_an_engine_that_older_releases_ran_with_is_no_sign_of_later_ones(tmp_path: Path) -> None:
+    """Those that came later allow it as well, and had newer ones in their images."""
+    told = engines(tmp_path, "install_requires=['vllm==0.6.3']\n", "setup.py")
+    reason = f"the nearest to older ones, which ran with vLLM 0.6.3, as {tmp_path.name}/setup.py pins it"
+    assert told == ("0.3.0.post1", "0.6.3", reason)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "oldest"),
+    [
+        ("README.md", "git clone https://github.com/verl-project/verl\n", "0.7.0"),
+        (".gitmodules", '[submodule "verl"]\n\turl = git@github.com:verl-project/verl.git\n', "0.7.0"),
+        ("README.md", "git clone https://github.com/volcengine/verl\n", BUNDLED[0]),
+        ("README.md", "See https://github.com/verl-project/verl-recipe\n", BUNDLED[0]),
+        ("README.md", "As https://github.com/verl-project/verl/issues/12 says\n", BUNDLED[0]),
+    ],
+)
+def test_who_names_the_place_that_the_repository_moved_to_came_after_that(
+    tmp_path: Path, file: str, text: str, oldest: str
+) -> None:
+    (tmp_path / file).write_text(text)
+    (tmp_path / ".git").mkdir(exist_ok=True)
+    (tmp_path / "run.sh").write_text(PPO)
+    answer = run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
+    told = json.loads(answer.out)["premises"]
+    assert (told["release"], told["release_likely"][0]) == (BUNDLED[-1], oldest)
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,8 @@ def test_the_words_name_what_binds_and_the_price_of_more() -> None:
     assert f"The job as it is Carries a cap of up to {own['cap']['tokens']:,} tokens for certain" in words
     assert f"then {own['cap']['limit']['phase']} binds" in words
     way = own["lengthened"][0]
-    assert f"With {way['code']} {way['name']} (" in words
-    assert f" up to {way['cap']['tokens']:,} tokens; " in words
+    assert f"Up to {way['cap']['tokens']:,} tokens with {way['overrides'][0]}" in words
+    assert f": {way['code']}); " in words and way["name"] not in words
     assert f"at {own['cap']['tokens']:,} tokens step " in words
 
 

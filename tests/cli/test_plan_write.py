@@ -69,12 +69,17 @@ def expect_read_back(answer: dict[str, Any], suffix: str, *words: str) -> None:
     assert settings
     for place, setting in enumerate(settings, start=1):
         file = f"plans/{cluster['gpus_per_node']}x{cluster['card']}-{place}{suffix}"
-        result = run("advise", file, *words, "--output-format", "json")
-        assert result.code == 0, result.err
-        read = json.loads(result.out)
-        assert read["step_time"]["seconds"] == setting["seconds"]
-        peaks = {phase["phase"]: phase["peak_bytes"] for phase in setting["phases"]}
-        assert {phase["phase"]: phase["peak_bytes"] for phase in read["memory"]["phases"]} == peaks
+        expect_is(file, setting, *words)
+
+
+def expect_is(file: str, setting: dict[str, Any], *words: str) -> None:
+    """A file says the seconds and peaks of a setting, read with the settings of its folder alone."""
+    result = run("advise", file, *words, "--output-format", "json")
+    assert result.code == 0, result.err
+    read = json.loads(result.out)
+    assert read["step_time"]["seconds"] == setting["seconds"]
+    peaks = {phase["phase"]: phase["peak_bytes"] for phase in setting["phases"]}
+    assert {phase["phase"]: phase["peak_bytes"] for phase in read["memory"]["phases"]} == peaks
 
 
 def test_a_yaml_file_keeps_its_comments_and_takes_what_was_typed() -> None:
@@ -130,6 +135,49 @@ def test_a_command_becomes_a_script_and_only_on_what_its_launcher_starts() -> No
     rows = {row["plan"]["cluster"]["gpus"] for row in answer["capacity"] if row["plan"]["settings"]}
     assert 1 in rows
     assert [name for name in names() if not name.startswith("2xh100-sxm-")] == []
+
+
+ELSEWHERE = ("--vary", "placement=colocated,one-step-off,fully-async,separate")
+PROGRAMS = ("one-step-off", "fully-async")
+
+
+def expect_placed(answer: dict[str, Any], suffix: str, *words: str) -> None:
+    """Every placement lies in a file, whose command starts its program or is that of the job."""
+    for one in answer["placements"][1:]:
+        file = f"plans/2xh100-sxm-{one['placement']}{'.sh' if one['launch'] else suffix}"
+        expect_is(file, one["setting"], *words)
+        assert bool(one["launch"]) is (one["placement"] in PROGRAMS)
+    assert len(names()) == len(answer["plan"]["settings"]) + 3
+
+
+def test_a_script_starts_the_program_that_a_placement_needs() -> None:
+    answer, _ = written("run.sh", "trainer.total_epochs=3", options=(*OPTIONS, *ELSEWHERE))
+    expect_placed(answer, ".sh")
+    for one in answer["placements"][1:3]:
+        text = Path(f"plans/2xh100-sxm-{one['placement']}.sh").read_text()
+        assert text.startswith("#!/usr/bin/env bash\n# A job of ours.\n") and '"$@"' in text
+        assert f"python3 -m {one['needs']['program']} --config-name=" in text
+        assert "main_ppo" not in text.replace(one["needs"]["program"], "")
+        subprocess.run(["bash", "-n", f"plans/2xh100-sxm-{one['placement']}.sh"], check=True)
+
+
+def test_a_placement_of_a_yaml_file_is_a_command_where_it_needs_another_program() -> None:
+    Path("job.yaml").write_text(YAML + "  run_token: Aq3bR8xZ1LmQ\n")
+    answer, result = written("job.yaml", options=(*OPTIONS, *ELSEWHERE))
+    expect_placed(answer, ".yaml")
+    text = Path("plans/2xh100-sxm-one-step-off.sh").read_text()
+    assert "path=Qwen/Qwen2.5-0.5B-Instruct" in text and "Aq3bR8xZ1LmQ" in text
+    assert "these values look like secrets" in result.err and "Aq3bR8xZ1LmQ" not in result.err + result.out
+
+
+def test_a_script_whose_program_nobody_can_replace_is_left_for_the_command_alone() -> None:
+    body = SCRIPT.replace("-m verl.trainer", "-m $PACKAGE.trainer").replace(
+        "python3", "PACKAGE=verl\npython3"
+    )
+    Path("run.sh").write_text(body)
+    answer, result = written("run.sh", options=(*OPTIONS, *ELSEWHERE))
+    expect_placed(answer, ".sh")
+    assert "since the script itself cannot take the program" in " ".join(result.err.split())
 
 
 def test_standard_input_is_read_for_every_number_of_gpus() -> None:

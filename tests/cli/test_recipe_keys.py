@@ -51,3 +51,34 @@ def test_another_program_is_told_by_these_keys(tmp_path: Path, program: str) -> 
     content = answer(tmp_path, program)
     assert content["workload"]["rollout"]["colocated"] is False
     assert "CFG172" in codes(content)
+
+
+RECIPE = """hydra: {searchpath: ["file://verl/trainer/config"]}
+defaults: [ppo_trainer, _self_]
+data: {gen_batch_size: 64}
+algorithm: {filter_groups: {enable: false, metric: null, max_num_gen_batches: 0}}
+"""
+MAIN = """import hydra
+
+@hydra.main(config_path="config", config_name="dapo_trainer", version_base=None)
+def main(config):
+    run_ppo(config)
+"""
+
+
+def test_a_recipe_in_the_tree_has_the_keys_of_its_own_file_alone(tmp_path: Path) -> None:
+    """The recipe of that release has ``reward.overlong_buffer``: nobody is sent there."""
+    (tmp_path / ".git").mkdir()
+    recipe = tmp_path / "recipe" / "dapo"
+    (recipe / "config").mkdir(parents=True)
+    (recipe / "main_dapo.py").write_text(MAIN)
+    (recipe / "config" / "dapo_trainer.yaml").write_text(RECIPE)
+    (tmp_path / "run.sh").write_text(
+        "python3 -m recipe.dapo.main_dapo actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct "
+        "reward_model.overlong_buffer.len=512 algorithm.adv_estimator=grpo trainer.n_gpus_per_node=2"
+    )
+    options = ("--gpu", "h100-sxm", "--verl-version", "0.7.1", "-f", "json")
+    content = json.loads(run("advise", str(tmp_path / "run.sh"), *options).out)
+    (told,) = (one["message"] for one in content["findings"] if one["code"] == "CFG001")
+    assert "reward_model.overlong_buffer.len" in told
+    assert "nearest known key" not in told

@@ -307,6 +307,38 @@ def test_a_configuration_that_is_not_there_is_named_and_does_not_refuse(tmp_path
     assert "not found here" not in found.out
 
 
+@pytest.mark.parametrize(
+    ("path", "is_of_verl"),
+    [
+        ('"${PWD%/*}/configs"', False),
+        ("configs", False),
+        ("pkg://mine.configs", False),
+        ("config", True),
+        ("./config/", True),
+        ("pkg://verl.trainer.config", True),
+        ("$VERL/verl/trainer/config", True),
+    ],
+)
+def test_a_folder_of_its_own_has_a_configuration_of_its_own_under_the_name_of_verls(
+    path: str, is_of_verl: bool, tmp_path: Path
+) -> None:
+    """Verl's is another one, whose values would be refused in the place of those that nobody sees."""
+    script = tmp_path / "run.sh"
+    refused = "actor_rollout_ref.actor.use_dynamic_bsz=False"  # with no micro-batch anywhere
+    script.write_text(
+        f"python3 -m verl.trainer.main_ppo --config-path={path} --config-name ppo_trainer "
+        f"{' '.join(OVERRIDES)} {refused}\n"
+    )
+    result = run("advise", str(script), "--gpu", "h100-sxm", "trainer.n_gpus_per_node=8")
+    assert result.code == 0, result.err
+    assert ("open: --config-name is ppo_trainer, which was not found here" in result.out) is not is_of_verl
+    assert result.out.startswith("WILL NOT START" if is_of_verl else "CANNOT SAY")
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/ppo_trainer.yaml").write_text("data: {train_batch_size: 1000000}\n")
+    there = run("advise", str(script), "--gpu", "h100-sxm", "trainer.n_gpus_per_node=8")
+    assert "not found here" not in there.out
+
+
 def test_arguments_that_a_script_asks_for_are_open(tmp_path: Path) -> None:
     """It is followed as with as many as it asks for; what it passes on with "$@" is nothing."""
     script = tmp_path / "run.sh"

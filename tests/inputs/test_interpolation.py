@@ -1,5 +1,7 @@
 """Interpolations: resolved as OmegaConf does; what would run code or read secrets is left alone."""
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -199,3 +201,18 @@ def test_the_way_names_every_stop() -> None:
 )
 def test_split_key(key: str, path: tuple[str, ...]) -> None:
     assert split_key(key) == path
+
+
+def test_a_tree_is_let_go_with_its_resolver() -> None:
+    """Thousands are made in a search: none waits for a collection of garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        resolver = Resolver({"a": 1, "b": "${a}", "c": "${oc.select:d,null}"})
+        assert [resolver.read((name,))[0] for name in "bc"] == [1, None]
+        left = weakref.ref(resolver)
+        del resolver
+        assert left() is None
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -88,8 +88,9 @@ def test_the_words_name_what_lengthens_responses_and_its_price() -> None:
     assert answer.cap is not None and answer.next is not None
     first, second = longest_response(static(8), answer)
     assert f"up to {answer.cap.tokens:,} tokens for certain (1,024 now); then update_actor binds; " in first
-    assert second.startswith(f"With {answer.next.code} {answer.next.name} (")
-    assert f" up to {answer.next.cap.tokens:,} tokens; " in second
+    way = answer.next
+    assert second.startswith(f"Up to {way.cap.tokens:,} tokens with ") and way.overrides[0] in second
+    assert f"({way.finding.rule.summary}: {way.code}); " in second and way.name not in second
     assert f"at {answer.cap.tokens:,} tokens step " in second
 
 

@@ -1,6 +1,7 @@
 """How much a search does for a setting: what it counts, not how long it takes."""
 
 import cProfile
+import gc
 import pstats
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.plan import jobs
 from tests.plan.jobs import ACTOR, HEADROOM, MEGATRON, SmallJob
+from tuner.inputs.interpolation import Resolver
 from tuner.plan.legality import Legality
 from tuner.plan.search import SettingSearch
 
@@ -62,3 +64,22 @@ def test_the_work_for_a_setting_is_bounded(job: SmallJob) -> None:
     for_a_setting = {function: calls[function] / settings for function in BOUNDS}
     assert all(for_a_setting.values())
     assert {name: rate for name, rate in for_a_setting.items() if rate > BOUNDS[name]} == {}
+
+
+def alive(kind: type) -> int:
+    return sum(type(one) is kind for one in gc.get_objects())
+
+
+def test_settings_that_a_plan_has_written_are_let_go() -> None:
+    """A plan writes thousands, of which those at hand are bounded."""
+    reading = jobs.reading_of(DENSE)
+    gc.collect()
+    before, was_enabled = alive(Resolver), gc.isenabled()
+    gc.disable()
+    try:
+        for place in range(1, 701):
+            assert reading.write(reading.workload.with_rollout(max_sequences=1000 + place)).overrides
+        assert alive(Resolver) - before < 350
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from tests.cli.runner import run
+from tests.rules.generate import workloads
 from tests.workloads import grpo_7b
-from tuner.findings import Finding
+from tuner.findings import Finding, Goal
 from tuner.rules.case import Case
 from tuner.rules.packing import packed
 from tuner.rules.sequence import sequence_packing
@@ -75,3 +76,16 @@ def test_an_engine_that_packs_goes_on_where_another_setting_would_need_padding()
     assert packed(job).actor.engine.packed
     assert not packed(job.with_actor_engine(packed=False)).actor.engine.packed
     assert packed(job.with_actor_engine(packed=False, packable=True)).actor.engine.packed
+
+
+@pytest.mark.parametrize("seed", [0, 6])
+def test_packing_that_only_memory_asks_for_is_not_told_as_a_gain_of_time(seed: int) -> None:
+    """And names the pass that lacks memory, not the longest."""
+    cases = [Case.of(workload, headroom=0.1) for workload in workloads(50, seed=seed)]
+    advised = [(case, sequence_packing.check(case)) for case in cases]
+    memory = [(case, told) for case, told in advised if told and told.rule.goal is Goal.MEMORY]
+    assert memory
+    for case, told in memory:
+        assert told.phase is not None
+        assert case.short(told.phase) is not None
+        assert told.message.startswith(told.phase.value)

@@ -23,6 +23,7 @@ Path = tuple[str, ...]
 _WHOLE: tuple[Path, ...] = (
     ("model",),
     ("critic", "model"),
+    ("reference", "model"),
     ("cluster",),
     ("services",),
     ("batch", "conversation"),

@@ -1,7 +1,5 @@
 """Whether advice is worth a word: nothing gained is worth none, and a short answer has room for less."""
 
-from collections.abc import Sequence
-
 from tuner.advise.answer import Advice, Price, Recommendation
 from tuner.advise.differences import changes, merged
 from tuner.advise.merge import goes_together
@@ -9,7 +7,7 @@ from tuner.advise.numerics import is_allowed, scales_gradients
 from tuner.advise.usual_host import may_lack_host
 from tuner.findings import Finding, Goal, Numerics, Severity
 from tuner.memory import PhaseEstimate
-from tuner.rules.case import LEAST_GAIN, Case, figures
+from tuner.rules.case import LEAST_GAIN, figures
 from tuner.units import GIB
 
 LEAST_ROOM = 0.03
@@ -91,6 +89,8 @@ def _shortens_fitting(item: Recommendation, advice: Advice) -> bool:
     """Whether a change takes its share of the step with what makes room by weighing otherwise."""
     if item.workload is None or advice.combination is not None or advice.estimate.fits_for_certain():
         return False
+    from tuner.advise.beside_block import without_block  # where a job lacks memory
+
     room = (
         without_block([other], advice)
         for other in advice.recommendations
@@ -151,25 +151,6 @@ def is_uncounted_loss(finding: Finding) -> bool:
     return of_time and not finding.overrides
 
 
-def with_block(item: Recommendation, advice: Advice) -> Case | None:
-    """The job with the block and a change that is no part of it; None where the two do not go together."""
-    if advice.combination is None or item.workload is None:
-        return None
-    block = Case.of(advice.combination.workload, headroom=advice.headroom)
-    both = block.with_workload(merged(block.workload, changes(advice.workload, item.workload)))
-    return both if goes_together(both.workload) and block.affords(both.workload) else None
-
-
-def without_block(items: Sequence[Recommendation], advice: Advice) -> Case | None:
-    """The job with several changes and nothing of the block; None where they do not go together."""
-    case = Case.of(advice.workload, headroom=advice.headroom)
-    workload = case.workload
-    for item in items:
-        if item.workload is not None:
-            workload = merged(workload, changes(case.workload, item.workload))
-    return case.with_workload(workload) if goes_together(workload) and case.affords(workload) else None
-
-
 def _says_what_is_wrong(item: Recommendation) -> bool:
     """Whether a finding speaks of a job that fails, or is another than its settings say.
 
@@ -187,13 +168,18 @@ def _says_what_is_wrong(item: Recommendation) -> bool:
 
 def _adds(item: Recommendation, advice: Advice) -> bool:
     """Whether a change makes the step shorter than the block does: on top of it, or else instead of it."""
-    block, both = advice.combination, with_block(item, advice)
+    block = advice.combination
     if block is None:
         return True
+    from tuner.advise.beside_block import beside_block, with_block  # where something is left to decide
+
+    both = with_block(item, advice)
     if both is not None:
         seconds: float | None = both.time.seconds
     else:
-        seconds = None if item.price is None else item.price.seconds_after
+        beside = beside_block(item, advice)
+        alone = None if item.price is None else item.price.seconds_after
+        seconds = alone if beside is None else beside.case.time.seconds
     return seconds is not None and seconds <= block.time.seconds * (1 - advice.least_gain)
 
 

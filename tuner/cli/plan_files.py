@@ -28,6 +28,7 @@ from tuner.plan.answer import PlannedSetting
 from tuner.review.fixes.edits import CannotEditError, applied, changes
 from tuner.review.fixes.plan import ScriptFile, YamlFile, editable
 from tuner.review.fixes.script import LaunchScript
+from tuner.trainers.placement import PlacedLaunch
 
 if TYPE_CHECKING:
     from tuner.render.settings_view import SettingsView
@@ -41,6 +42,7 @@ class PlannedFile(Struct, frozen=True, kw_only=True):
 
     name: str
     setting: PlannedSetting
+    needs: PlacedLaunch | None = None  # where another program than that of the launch runs it
 
 
 class FileText(Struct, frozen=True, kw_only=True):
@@ -50,12 +52,15 @@ class FileText(Struct, frozen=True, kw_only=True):
     data: bytes
     words: tuple[str, ...] = ()  # that have to follow the file on a command line, as they did the user's
     settings_alone: str = ""  # why it is not in the form that the job was given in; empty where it is
+    command_alone: str = (
+        ""  # why it is not the user's own script with another program; empty: it is, or none is
+    )
     takes_launch: bool = False  # a script that may have several
     secrets: str = ""  # which of its values look like secrets that the user's file does not have
 
 
 def planned_files(answer: PlanAnswer) -> tuple[PlannedFile, ...]:
-    """Every setting that a plan shows: those of its GPUs, the best on others, the best of what is varied.
+    """Every setting that a plan shows: of its GPUs, the best on others, varied, and placed elsewhere.
 
     Without those on which a launcher would have to start other processes than the command or script says.
     """
@@ -79,6 +84,10 @@ def _planned_files(answer: PlanAnswer) -> Iterator[PlannedFile]:
         if variant.plan.best is not None:
             name = f"{_cluster_name(variant.plan.cluster)}-varied-{place}"
             yield PlannedFile(name=name, setting=variant.plan.best)
+    for one in answer.placements:
+        if one.setting is not None and one.needs is not None:  # colocated is the plan itself
+            name = f"{_cluster_name(answer.plan.cluster)}-{one.placement.value}"
+            yield PlannedFile(name=name, setting=one.setting, needs=one.needs if one.needs.program else None)
 
 
 def _cluster_name(cluster: Cluster) -> str:
@@ -106,13 +115,13 @@ def texts_of(
     if given.text or given.program:
         reason = _("written there it would be read otherwise")
         try:
-            yield _in_its_form(setting, answer, source, words, launch)
+            yield in_its_form(setting, answer, source, words, launch)
         except CannotEditError as error:
             reason = str(error)
     yield _settings_alone(setting, source, words, launch, answer, reason)
 
 
-def _in_its_form(
+def in_its_form(
     setting: PlannedSetting, answer: PlanAnswer, source: str, words: Sequence[str], launch: int | None
 ) -> FileText:
     """The user's file, or the command, with all overrides in it.
@@ -126,7 +135,7 @@ def _in_its_form(
     made = changes(one_per_key((*typed, *setting.overrides)))
     file: YamlFile | ScriptFile
     if not given.text:
-        data, suffix = _command(source, words), _SHELL
+        data, suffix = command_text(source, words), _SHELL
         file = ScriptFile(script=LaunchScript(path=Path(f"plan{_SHELL}"), data=data, machine=given.machine))
     else:
         data = read_bytes(Path(given.source), most=MAX_BYTES)
@@ -141,7 +150,7 @@ def _is_setting(word: str) -> bool:
     return is_override(word) or word.startswith((ADDS, DELETES))
 
 
-def _command(source: str, words: Sequence[str]) -> bytes:
+def command_text(source: str, words: Sequence[str]) -> bytes:
     """A command as it was typed, a word on each line."""
     return ("#!/usr/bin/env bash\n" + " \\\n    ".join(map(shlex.quote, (source, *words))) + "\n").encode()
 

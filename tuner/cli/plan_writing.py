@@ -28,7 +28,6 @@ from tuner.language import _, ngettext
 from tuner.render.terminal import plain, write
 from tuner.review.project.discovery import OWN_NAMES, nearest
 from tuner.review.project.schema import PREMISES
-from tuner.workload import Workload
 from tuner.writing import not_written, write_new, write_over
 
 _HEAD = "# Premises of the plans in this folder, written by tuner plan."
@@ -91,13 +90,19 @@ def _proved(folder: Path, planned: PlannedFile, answer: PlanAnswer, source: Plan
         InputError: there is none.
     """
     setting, launch = planned.setting, source.premises.launch
-    for text in texts_of(setting, answer, source.config, source.words, launch):
+    if planned.needs is None:
+        texts = texts_of(setting, answer, source.config, source.words, launch)
+    else:
+        from tuner.cli.plan_programs import program_texts  # few plans have one
+
+        texts = program_texts(planned, answer, source.config, source.words, launch)
+    for text in texts:
         premises = _premises(planned, answer, source)
         one = _Proved(name=planned.name + text.suffix, text=text, premises=premises)
         file, settings = folder / one.name, folder / f"{one.name}.toml"  # a settings file is read once
         file.write_bytes(text.data)
         settings.write_text(_settings_text([one], folder, source), encoding="utf-8")
-        if _is_read(file, one, settings, source, setting.workload):
+        if _is_read(file, one, settings, source, planned):
             return one
     raise InputError(
         _("a file of it would not be read as intended"),
@@ -106,17 +111,18 @@ def _proved(folder: Path, planned: PlannedFile, answer: PlanAnswer, source: Plan
     )
 
 
-def _is_read(file: Path, one: _Proved, settings: Path, source: PlanSource, wanted: Workload) -> bool:
-    """Whether a file beside these settings is the job that is wanted."""
+def _is_read(file: Path, one: _Proved, settings: Path, source: PlanSource, planned: PlannedFile) -> bool:
+    """Whether a file beside these settings is the planned job, and another program takes it."""
     said = source.premises
     launch = said.launch if one.text.takes_launch else None
     premises = Premises(headroom=said.headroom, launch=launch, trace=said.trace)
     try:
         project = project_for(str(file), SettingsNamed(given=[str(settings)]))
         job, _said = job_of(str(file), one.text.words, with_project_settings(premises, project))
-        return job.reading.workload == wanted
     except TunerError:
         return False
+    refused = any(finding.refuses and not finding.set_aside for finding in job.reading.findings)
+    return job.reading.workload == planned.setting.workload and not (refused and planned.needs is not None)
 
 
 def _premises(planned: PlannedFile, answer: PlanAnswer, source: PlanSource) -> dict[str, Any]:
@@ -217,6 +223,9 @@ def _tell(folder: Path, proved: Sequence[_Proved], source: PlanSource) -> None:
         write(sys.stderr, text.format(option=OPTIONS["launch"], number=source.premises.launch))
     for reason in dict.fromkeys(one.text.settings_alone for one in proved if one.text.settings_alone):
         text = _("YAML with all settings, since the file itself cannot take them: {reason}")
+        write(sys.stderr, text.format(reason=plain(reason)))
+    for reason in dict.fromkeys(one.text.command_alone for one in proved if one.text.command_alone):
+        text = _("a script with the command alone, since the script itself cannot take the program: {reason}")
         write(sys.stderr, text.format(reason=plain(reason)))
     for secrets in dict.fromkeys(one.text.secrets for one in proved if one.text.secrets):
         write(sys.stderr, plain(secrets))

@@ -149,7 +149,7 @@ def read_job(
     """
     configuration = configuration_of(given, release)
     loaded = configuration.on(release.version)
-    if loaded.base.installed:
+    if loaded.base.installed or loaded.base.checkout:
         release = replace(release, unbundled=None)  # what it does is read from it
     given = _with_remarks(given, configuration, loaded)
     card = card_of_device(loaded, premises, card)

@@ -210,7 +210,7 @@ def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPl
     )
     source, words = planner.source, planner.words
     if placed.program:
-        source, words = _INTERPRETER, _command(placed, own_overrides(planner.job))[1:]
+        source, words = _INTERPRETER, command(placed, own_overrides(planner.job))[1:]
     added = placed.overrides
     try:
         job, _said = job_of(source, (*words, *added), premises)
@@ -226,7 +226,7 @@ def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPl
         return replace(empty, reason=refusing[0]) if refusing else empty
     setting = planned.best
     overrides = one_per_key((*(own_overrides(planner.job) if placed.program else ()), *setting.overrides))
-    launch = _command(placed, overrides) if placed.program else ()
+    launch = command(placed, overrides) if placed.program else ()
     refusal = _refusal_of(planner, premises, launch, setting)
     if refusal:
         return replace(empty, reason=refusal)
@@ -242,13 +242,14 @@ def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPl
     )
 
 
-def _command(placed: PlacedLaunch, overrides: Iterable[str]) -> tuple[str, ...]:
+def command(placed: PlacedLaunch, overrides: Iterable[str]) -> tuple[str, ...]:
+    """The command that starts a program with overrides."""
     return (_INTERPRETER, "-m", placed.program, *placed.options, *overrides)
 
 
 def _shown(job: JobReading, placed: PlacedLaunch, overrides: Iterable[str]) -> tuple[str, ...]:
     """The command with what is secret in it hidden."""
-    return _command(placed, map(job.loaded.settings.shown_override, overrides))
+    return command(placed, map(job.loaded.settings.shown_override, overrides))
 
 
 def _refusal_of(

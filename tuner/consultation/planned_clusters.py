@@ -1,6 +1,7 @@
 """Plans of a job on cards and numbers of GPUs: its own, others that are asked about, and more than these."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import product
 
@@ -12,15 +13,18 @@ from tuner.consultation.consult import job_of
 from tuner.consultation.given_words import GivenWords
 from tuner.consultation.job import JobReading
 from tuner.consultation.premises import Premises
-from tuner.errors import TunerError
+from tuner.errors import InputError, TunerError
 from tuner.gpus import counted
 from tuner.hardware import Cluster
+from tuner.language import _
+from tuner.override_text import override_key
 from tuner.plan.answer import ClusterPlan
 from tuner.plan.layout_axes import undivided
 from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.search import SearchProgress
 
 _DOUBLINGS = 4  # of the nodes, where a job fits on none that were asked about
+_OF_NODE = 8  # GPUs, where a layout needs more than the settings have
 
 Watch = Callable[[Cluster, SearchProgress], None]
 
@@ -34,19 +38,51 @@ class Clusters(Struct, frozen=True, kw_only=True):
 
 
 def main_job(
-    source: str, words: Sequence[str], premises: Premises, clusters: Clusters
+    source: str, words: Sequence[str], premises: Premises, clusters: Clusters, held: Collection[str] = ()
 ) -> tuple[JobReading, Premises, tuple[str, ...]]:
     """The job on the first card, in the largest number that is asked about, and what it could not do without.
 
-    Where the layout of the configuration needs more GPUs than that, it is undivided.
+    Where the layout of the configuration needs more GPUs than that, it is undivided but for what is held.
+
+    Raises:
+        TunerError: it cannot be read, or not with what is held.
     """
     wanted = largest_premises(premises, clusters)
     try:
         return *job_of(source, words, wanted), ()
-    except TunerError:
-        own = replace(premises, gpu=without_number(clusters.cards[0]), gpus_per_node=None, nodes=None)
-        before = undivided_words(job_of(source, words, own)[0])
-        return *job_of(source, (*words, *before), wanted), before
+    except TunerError as error:
+        before = undivided_words(_where_it_fits(source, words, premises, clusters))
+        free = unheld(before, held)
+        try:
+            return *job_of(source, (*words, *free), wanted), free
+        except TunerError:
+            keys = [override_key(text) for text in before if text not in free]
+            if not keys:
+                raise
+            hint = _("{option} keeps {keys}").format(option="--hold", keys=", ".join(keys))
+            raise InputError(error.message, location=error.location, key=error.key, hint=hint) from None
+
+
+def _where_it_fits(source: str, words: Sequence[str], premises: Premises, clusters: Clusters) -> JobReading:
+    """The job on its own number of GPUs; where that is too small for its layout, on as many as that takes.
+
+    Raises:
+        TunerError: no number of GPUs makes it a job.
+    """
+    own = replace(premises, gpu=without_number(clusters.cards[0]), gpus_per_node=None, nodes=None)
+    try:
+        return job_of(source, words, own)[0]
+    except TunerError as error:
+        for place in range(_DOUBLINGS + 1):
+            larger = _premises_of(own, None, _OF_NODE, 1 << place)
+            with suppress(TunerError):
+                return job_of(source, words, larger)[0]
+        raise error
+
+
+def unheld(overrides: Iterable[str], held: Collection[str]) -> tuple[str, ...]:
+    """Overrides of keys that are not held."""
+    return tuple(text for text in overrides if override_key(text) not in held)
 
 
 def largest_premises(premises: Premises, clusters: Clusters) -> Premises:
@@ -88,6 +124,7 @@ class ClusterQuestion(GivenWords, frozen=True, kw_only=True):
     wanted: PlanRequest
     watch: Watch | None
     given: tuple[str, ...]  # of the words, what the user's own configuration does not have
+    undivided: tuple[str, ...]  # have every model lie on as few GPUs as there are
 
 
 def other_plans(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[ClusterPlan]:
@@ -100,13 +137,13 @@ def other_plans(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> 
             cluster = replace(own, gpu=choose_card(premises).gpu, gpus_per_node=per_node, nodes=nodes)
             if _identity(cluster) not in seen:
                 seen.add(_identity(cluster))
-                planned = _on(asked, premises, cluster, job)
+                planned = _on(asked, premises, cluster)
                 yield planned
                 if planned.stopped:
                     return
 
 
-def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster, job: JobReading) -> ClusterPlan:
+def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster) -> ClusterPlan:
     """The plan on another cluster than the job's; undivided where it has too few GPUs for the layout."""
 
     def planned(before: tuple[str, ...]) -> ClusterPlan:
@@ -117,9 +154,9 @@ def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster, job: JobRe
             return ClusterPlan(cluster=cluster, settings=(), unread=str(error))
 
     as_it_is = planned(())
-    if not as_it_is.unread:
+    if not as_it_is.unread or not asked.undivided:
         return as_it_is
-    smaller = planned(undivided_words(job))
+    smaller = planned(asked.undivided)
     return as_it_is if smaller.unread else smaller
 
 
@@ -141,7 +178,7 @@ def on_more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Clus
     for per_node, nodes in sizes:
         premises = _premises_of(asked.premises, without_number(clusters.cards[0]), per_node, nodes)
         cluster = replace(own, gpus_per_node=per_node, nodes=nodes)
-        larger = _on(asked, premises, cluster, job)
+        larger = _on(asked, premises, cluster)
         if larger.settings:
             return larger
         if larger.stopped:

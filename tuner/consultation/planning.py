@@ -29,6 +29,7 @@ from tuner.consultation.planned_clusters import (
     other_plans,
     planned_on,
     undivided_words,
+    unheld,
     without_number,
 )
 from tuner.consultation.premises import Premises
@@ -114,17 +115,25 @@ def plan_answer(
     """
     given = tuple(text for text in held if "=" in text)
     words = (*words, *given)
-    job, main, before = main_job(source, words, premises, clusters)
+    keys = frozenset(map(override_key, held))
+    job, main, before = main_job(source, words, premises, clusters, keys)
     _expect_plannable(job)
     _expect_keys(job, held)
     priced = _by_card(prices, clusters, job)
     places, varied = placements_named(varied)
     expect_colocated(job, places)
     combinations = _combinations(varied)
-    wanted = PlanRequest(headroom=premises.headroom, held=frozenset(override_key(text) for text in held))
+    wanted = PlanRequest(headroom=premises.headroom, held=keys)
     best = planned_on(job, wanted, watch, (*given, *before))
+    undivided = unheld(undivided_words(job), keys)
     asked = ClusterQuestion(
-        source=source, words=words, premises=premises, wanted=wanted, watch=watch, given=given
+        source=source,
+        words=words,
+        premises=premises,
+        wanted=wanted,
+        watch=watch,
+        given=given,
+        undivided=(*before, *undivided),
     )
     plans = [best, *(() if best.stopped else other_plans(asked, clusters, job))]
     fits = any(row.settings for row in plans) or best.stopped
@@ -133,7 +142,7 @@ def plan_answer(
         source=source,
         words=(*words, *before),
         before=(*given, *before),
-        undivided=undivided_words(job),
+        undivided=undivided,
         premises=replace(main, gpu=without_number(main.gpu)),
         plan=partial(_placed_plan, replace(wanted, decides=False), watch),
     )

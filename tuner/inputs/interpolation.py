@@ -10,7 +10,7 @@ has the default that stands beside its name, as in a shell's ``${NAME:-default}`
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from tuner.inputs.read_memo import Delta, ReadMemo
@@ -215,40 +215,8 @@ class Resolver:
         return self._evaluate(raw, home) if is_interpolation(raw) else raw
 
     def _evaluate(self, text: str, home: Path) -> Any:
-        def node(key: str, _memo: object = None) -> Any:
-            try:
-                value = self._value(absolute(key, home))
-            except KeyError:
-                raise UnresolvedError(
-                    _("the interpolation {text} points at {key}, which does not exist").format(
-                        text=text, key=key
-                    )
-                ) from None
-            if value == MISSING:
-                raise UnresolvedError(
-                    _("the interpolation {text} points at {key}, which has no value yet").format(
-                        text=text, key=key
-                    )
-                )
-            return value
-
-        def resolver(*, name: str, args: tuple[Any, ...], args_str: tuple[str, ...]) -> Any:
-            if name == _PRODUCT and (product := _product(args)) is not None:
-                return product
-            if name == _VARIABLE and (given := self._variable(args)) is not None:
-                return given[0]
-            if name == _DECODED and len(args) == 1:
-                return _decoded(args[0], node, resolver)
-            if name != "oc.select" or not 1 <= len(args) <= 2:
-                raise UnresolvedError(_("the interpolation {text} is not evaluated here").format(text=text))
-            try:
-                value = self._value(absolute(str(args[0]), home))
-            except KeyError:
-                value = MISSING
-            if value == MISSING:
-                return args[1] if len(args) == 2 else None
-            return value
-
+        # A function within this one would know itself, and keep the tree until garbage is collected.
+        node, resolver = partial(self._node, text, home), partial(self._called, text, home)
         simple = NODE.fullmatch(text)
         if simple is not None:
             return node(simple[1])
@@ -260,6 +228,50 @@ class Resolver:
         if KEYS_ONLY.fullmatch(text):
             return NODE.sub(lambda match: str(node(match[1])), text)
         return _parse(text, node, resolver)
+
+    def _node(self, text: str, home: Path, key: str, _memo: object = None) -> Any:
+        """What a key that an interpolation names stands for.
+
+        Raises:
+            UnresolvedError: there is no such key, or it has no value.
+        """
+        try:
+            value = self._value(absolute(key, home))
+        except KeyError:
+            raise UnresolvedError(
+                _("the interpolation {text} points at {key}, which does not exist").format(text=text, key=key)
+            ) from None
+        if value == MISSING:
+            raise UnresolvedError(
+                _("the interpolation {text} points at {key}, which has no value yet").format(
+                    text=text, key=key
+                )
+            )
+        return value
+
+    def _called(
+        self, text: str, home: Path, *, name: str, args: tuple[Any, ...], args_str: tuple[str, ...]
+    ) -> Any:
+        """What a function that an interpolation calls returns.
+
+        Raises:
+            UnresolvedError: it is not one of those that are evaluated here.
+        """
+        if name == _PRODUCT and (product := _product(args)) is not None:
+            return product
+        if name == _VARIABLE and (given := self._variable(args)) is not None:
+            return given[0]
+        if name == _DECODED and len(args) == 1:
+            return _decoded(args[0], partial(self._node, text, home), partial(self._called, text, home))
+        if name != "oc.select" or not 1 <= len(args) <= 2:
+            raise UnresolvedError(_("the interpolation {text} is not evaluated here").format(text=text))
+        try:
+            value = self._value(absolute(str(args[0]), home))
+        except KeyError:
+            value = MISSING
+        if value == MISSING:
+            return args[1] if len(args) == 2 else None
+        return value
 
     def _variable(self, args: tuple[Any, ...]) -> tuple[str | None] | None:
         """The value of ``oc.env``, which is text or null; None where only a run would tell it."""

@@ -16,7 +16,7 @@ from tuner.inputs.asked_arguments import ScriptArguments
 from tuner.inputs.configuration_writers import without_writers
 from tuner.inputs.execution_paths import ExecutionPath, execution_paths
 from tuner.inputs.machine import TargetMachine, target_machine
-from tuner.inputs.overrides import CONFIG_NAME
+from tuner.inputs.overrides import CONFIG_NAME, Argument
 from tuner.inputs.script_arguments import arguments_of, further_arguments, with_open_values
 from tuner.inputs.secrets import is_carried
 from tuner.inputs.shell.effort import TooMuchError
@@ -305,7 +305,23 @@ def _gets_overrides(launch: Launch) -> bool:
 
 
 def _names_configuration(launch: Launch) -> bool:
-    return any(str(argument.text).partition("=")[0] in CONFIG_NAME for argument in launch.arguments)
+    named = any(str(argument.text).partition("=")[0] in CONFIG_NAME for argument in launch.arguments)
+    return named or (_names_yaml(launch) and _merges_files(launch))
+
+
+def _names_yaml(launch: Launch) -> bool:
+    return any(str(argument.text).endswith((".yaml", ".yml")) for argument in launch.arguments)
+
+
+def _merges_files(launch: Launch) -> bool:
+    """Whether the code of a program merges the files that it is given to a trainer's configuration."""
+    from tuner.inputs.program.find import file_of_program, starting_folders  # few programs get a file
+    from tuner.inputs.program.merged_files import merged_files
+
+    starts = starting_folders(str(Path(launch.location.source).parent), launch.folders)
+    file = file_of_program(launch.program, starts)
+    arguments = [Argument(text=str(one.text), location=one.location) for one in launch.arguments]
+    return file is not None and merged_files(file, arguments) is not None
 
 
 def _doubts(command: StartedProgram) -> tuple[UndecidedPart, ...]:

@@ -114,6 +114,7 @@ class FurtherCall(Struct, frozen=True, kw_only=True):
     key: str  # that decides it
     line: str  # of the code, for messages
     counted: bool = False  # as the usual one, over the same sequences
+    in_some_steps: bool = False  # a condition that a run decides is around it
 
 
 class OwnLoop(Struct, frozen=True, kw_only=True):
@@ -182,6 +183,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
             first, by the package's name; None where nobody says where it lies.
         installs: whether a README, an install script or an image around the launch installs a package, by its
             name; None where nobody says where it lies.
+        said_missing: whether the launch or a README, an install script or an image around it says that a
+            package cannot be had, by its name; None where nobody says where it lies.
         misses_file: whether a file that the launch names is not in its repository, where others beside it
             are; None where nobody says where it lies.
         programs_beside: the modules that the copy of the trainer has where the launch's own is not; None
@@ -194,6 +197,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
         started: the module or file that the launch starts; empty where nobody says.
         shown_gpus: the GPUs of a node that the launch shows to a Ray of its own; None where it shows all.
         composed: what Hydra has of its own files and overrides, where that is less than ``tree``.
+        takes_any: the program lays its configuration together itself, where no key has to be marked as new.
     """
 
     tree: Tree
@@ -215,6 +219,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     generates_only: bool = False
     newest_required: Callable[[str], str | None] | None = None
     installs: Callable[[str], bool] | None = None
+    said_missing: Callable[[str], bool] | None = None
     misses_file: Callable[[str], bool] | None = None
     programs_beside: tuple[str, ...] | None = None
     asked_program: str = ""
@@ -225,6 +230,7 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
     started: str = ""
     shown_gpus: Count | None = None
     composed: Tree | None = None
+    takes_any: bool = False
 
     @cached_property
     def _resolver(self) -> Resolver:
@@ -318,6 +324,8 @@ class Settings(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def takes(self, key: str) -> bool:
         """Whether an override may set a key without marking it as new."""
+        if self.takes_any:
+            return True
         return key in self if self.composed is None else contains(self.composed, split_key(key))
 
     def shown(self, key: str, value: Any) -> Any:

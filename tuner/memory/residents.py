@@ -195,7 +195,7 @@ def _residents(workload: Workload) -> Residents:
     return Residents(
         actor=states_of(workload.model, workload.actor.engine, "actor"),
         critic=None if critic is None else states_of(critic.model, critic.engine, "critic"),
-        reference=states_of(workload.model, reference.engine, "reference")
+        reference=states_of(reference.model or workload.model, reference.engine, "reference")
         if reference is not None and separate
         else None,
         reward=None if scored is None else states_of(scored.model, scored.engine, "reward"),

@@ -11,15 +11,21 @@ from tuner.advise.worth import (
     is_uncounted_loss,
     is_worth_a_line,
     makes_room,
-    with_block,
-    without_block,
 )
 from tuner.findings import Finding, Severity
 from tuner.language import _, ngettext
 from tuner.render.document.marks import ARROW, OF_SEVERITY, Medium, either, marked, strong, user_text
 from tuner.render.document.parts import Entry, Heading, Paragraph, Part, Paste
-from tuner.render.numbers import change, gib, same_gib
-from tuner.render.recommendations import Sorted, price, reweighted, sorted_advice, withheld
+from tuner.render.numbers import change, same_gib
+from tuner.render.recommendations import (
+    Sorted,
+    is_among,
+    price,
+    reweighted,
+    share,
+    sorted_advice,
+    withheld,
+)
 from tuner.render.terminal import plain
 from tuner.render.words import (
     clauses,
@@ -32,7 +38,6 @@ from tuner.render.words import (
     titled,
 )
 from tuner.rules.case import figures
-from tuner.rules.wording import duration
 
 _MOST = 3
 _SEVERAL = 2
@@ -61,8 +66,8 @@ class _Lever(Struct, frozen=True, kw_only=True):
         if self.finding.severity is Severity.WARNING and self.finding.proposal is None:
             return (1.5,) if is_uncounted_loss(self.finding) else (3,)
         if self.item is not None and self.item.price is not None and makes_room(self.item, advice):
-            return (1, self.item.price.after_bytes - self.item.price.before_bytes, -_share(self.item))
-        return (2, -_share(self.item))
+            return (1, self.item.price.after_bytes - self.item.price.before_bytes, -share(self.item))
+        return (2, -share(self.item))
 
 
 def brief(
@@ -82,10 +87,10 @@ def brief(
     outside = [item for item in of_all if is_worth_a_line(item, advice)]
     levers = sorted(_levers(advice, by_use, outside), key=lambda lever: lever.rank(advice))[:_MOST]
     told = [lever.item for lever in levers if lever.item is not None]
-    decisions = [item for item in outside if _is_decision(item) and not _among(item, told)]
-    decisions = sorted(decisions, key=_share, reverse=True)[:_MOST]
+    decisions = [item for item in outside if _is_decision(item) and not is_among(item, told)]
+    decisions = sorted(decisions, key=share, reverse=True)[:_MOST]
     if levers:
-        further = [item for item in of_all if not _among(item, (*told, *decisions))]
+        further = [item for item in of_all if not is_among(item, (*told, *decisions))]
         codes = [item.finding.rule.code for item in further]
         entries = (_entry(lever, advice, more=codes.count(lever.finding.rule.code)) for lever in levers)
         yield Heading(text=_("What matters most")), *entries
@@ -104,11 +109,6 @@ def brief(
         *ending,
         *_rest(advice, outside, named),
     )
-
-
-def _among(item: Recommendation, items: Iterable[Recommendation]) -> bool:
-    """Whether a piece of advice is one of these, not only one like it."""
-    return any(item is other for other in items)
 
 
 def _levers(advice: Advice, by_use: Sorted, outside: Sequence[Recommendation]) -> list[_Lever]:
@@ -131,7 +131,7 @@ def _levers(advice: Advice, by_use: Sorted, outside: Sequence[Recommendation]) -
     beside = [_Lever(finding=item.finding, item=item, part=None) for item in outside]
     told = [lever.item for lever in levers.values() if lever.item is not None]
     for lever in sorted(beside, key=lambda lever: lever.rank(advice)):
-        if lever.item is not None and not _among(lever.item, told):
+        if lever.item is not None and not is_among(lever.item, told):
             levers.setdefault((lever.finding.rule.code, _is_decision(lever.item)), lever)
     return list(levers.values())
 
@@ -161,7 +161,7 @@ def _of_some_releases(items: Sequence[Recommendation], advice: Advice) -> Iterat
         item.finding
         for item in items
         if item.finding.only_in and not item.finding.refuses
-        if item.finding.severity is not Severity.ADVICE or _share(item) >= advice.least_gain
+        if item.finding.severity is not Severity.ADVICE or share(item) >= advice.least_gain
     ]
     if findings:
         text = _("Only with some of the releases that it may be of: {findings}. --verl-version decides.")
@@ -174,14 +174,6 @@ def _fine_print(items: Sequence[Recommendation], advice: Advice) -> Iterator[Par
     if findings:
         text = _("True, and worth little here: {findings}.").format(findings=_names(findings))
         yield Paragraph(text=text, further=1)
-
-
-def _share(item: Recommendation | None) -> float:
-    """The share of the step that advice takes away by itself; 0 where that is not certain."""
-    cost = None if item is None else item.price
-    if cost is None or cost.change is None or not cost.change.is_gain:
-        return 0.0
-    return -(cost.time_change or 0.0)
 
 
 def _share_of_part(part: Contribution, advice: Advice) -> float:
@@ -243,7 +235,7 @@ def _freed(item: Recommendation, part: Contribution, advice: Advice) -> str:
 
 def _is_decision(item: Recommendation) -> bool:
     """Whether advice that is the user's to decide shortens the step, and by what it would."""
-    return item.yours and bool(item.overrides) and _share(item) > 0
+    return item.yours and bool(item.overrides) and share(item) > 0
 
 
 def _decision(item: Recommendation, advice: Advice) -> Entry:
@@ -271,31 +263,21 @@ def _pasted(item: Recommendation) -> list[Paste]:
 
 def _instead(item: Recommendation, advice: Advice) -> str:
     """The words for a decision that does not go with the block; none for one that does."""
-    if advice.combination is None or item.workload is None or with_block(item, advice) is not None:
+    if advice.combination is None or item.workload is None:
         return ""
-    return _("instead of the block, not with it")
+    from tuner.render.decisions import instead_of_block  # few answers leave something to decide
+
+    return instead_of_block(item, advice)
 
 
 def _alternatives(items: Sequence[Recommendation], advice: Advice) -> Iterator[Paragraph]:
     """Whether decisions, of which some stand instead of the block, go together; nothing of one alone."""
     decisions = [item for item in items if item.yours and item.overrides and item.workload is not None]
-    if len(decisions) < _SEVERAL or not any(_instead(item, advice) for item in decisions):
+    if len(decisions) < _SEVERAL:
         return
-    rules = listed(dict.fromkeys(item.finding.rule.code for item in decisions))
-    job = without_block(decisions, advice)
-    if job is None:
-        text = _("{rules} do not all go together, even without the block.").format(rules=rules)
-        yield Paragraph(text=text, further=1)
-        return
-    text = _(
-        "{rules} go together, instead of the block: step {before} -> {after} s, worst phase {peak}."
-    ).format(
-        rules=rules,
-        before=duration(advice.time.seconds),
-        after=duration(job.time.seconds),
-        peak=gib(job.estimate.worst.peak_bytes),
-    )
-    yield Paragraph(text=text.replace("->", ARROW), further=1)
+    from tuner.render.decisions import going_together  # few answers leave several things to decide
+
+    yield from going_together(decisions, advice)
 
 
 def _rest(advice: Advice, outside: Sequence[Recommendation], named_codes: set[str]) -> Iterator[Paragraph]:

@@ -57,14 +57,14 @@ def longest_response(workload: Workload, answer: Longest) -> Iterator[str]:
 
 def _of_way(workload: Workload, cap: Reach, way: Lengthening) -> str:
     """What lengthens responses, up to which length, and what that costs where both ways fit."""
-    text = _("With {code} {name} ({overrides}) up to {tokens:,} tokens")
+    text = _("Up to {tokens:,} tokens with {overrides} ({why}: {code})")
     if way.yours:
-        text = _("With {code} {name} ({overrides}), yours to decide, up to {tokens:,} tokens")
+        text = _("Up to {tokens:,} tokens with {overrides}, yours to decide ({why}: {code})")
     further = text.format(
-        code=way.code,
-        name=way.name,
-        overrides=user_text(_(" and ").join(way.overrides)),
         tokens=way.cap.tokens,
+        overrides=user_text(_(" and ").join(way.overrides)),
+        why=_(way.finding.rule.summary),
+        code=way.code,
     )
     price = _("at {tokens:,} tokens {change}").format(
         tokens=cap.tokens,
@@ -107,7 +107,7 @@ def _of_cap(workload: Workload, cap: Reach) -> str:
 def _binding(limit: Limit) -> str:
     """What is in the way of longer responses."""
     if limit.code:
-        return _("then {code} is in the way").format(code=limit.code)
+        return _("then {reason} ({code})").format(reason=user_text(limit.reason), code=limit.code)
     if limit.phase is not None:
         return _("then {phase} binds").format(phase=limit.phase.value)
     return _("then {reason}").format(reason=user_text(limit.reason))

@@ -29,6 +29,7 @@ _WORDS = {
     "conversation": N_("turns of a response"),
     "chunk_tokens": N_("tokens of a chunk of the entropy"),
     "chunked_prefill": N_("prompts are computed in chunks"),
+    "loops_tokens": N_("the log-probability of each packed token is computed by itself"),
     "slices_response": N_("log-probabilities are computed from the logits of responses alone"),
     "clones_logits": N_("the cross entropy works on a copy of the logits"),
     "cluster": N_("GPUs"),

@@ -8,7 +8,9 @@ from tuner.plan.capacity import CapacityRow
 from tuner.plan.price import whole_job
 from tuner.plan.trade_off import TradePoint
 from tuner.render.columns import columns
+from tuner.render.document.marks import user_text
 from tuner.render.document.parts import Column, Heading, Paragraph, Part, Row, Table
+from tuner.render.words import full_stop, listed, titled
 from tuner.rules.wording import around, duration
 
 _CENTS_BELOW = 100  # of an amount that is told with them
@@ -20,6 +22,13 @@ def capacity_table(answer: PlanAnswer) -> Iterator[Part]:
         return
     yield Heading(text=_("Over numbers and cards"))
     yield table_of([_cells(row, answer) for row in answer.rows])
+    unread: dict[str, list[str]] = {}
+    for row in answer.rows:
+        if row.plan.unread:
+            unread.setdefault(row.plan.unread, []).append(f"{row.cluster.gpus} x {row.cluster.gpu.name}")
+    for reason, clusters in unread.items():
+        text = titled(_("{clusters} cannot be read").format(clusters=listed(clusters)), full_stop(reason))
+        yield Paragraph(text=user_text(text), level=1, further=1)
 
 
 def job_table(answer: PlanAnswer) -> Iterator[Part]:

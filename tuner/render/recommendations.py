@@ -1,6 +1,6 @@
 """Advice in words: what, why, its price, and the override to paste; sorted by whose it is to decide."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -31,6 +31,19 @@ class Sorted(Struct, frozen=True, kw_only=True):
     shown: tuple[Recommendation, ...]  # with a price or a warning
     yours: tuple[Recommendation, ...]  # changes the training, or makes the job worse
     idle: tuple[Recommendation, ...]  # gains nothing here
+
+
+def is_among(item: Recommendation, items: Iterable[Recommendation]) -> bool:
+    """Whether a piece of advice is one of these, not only one like it."""
+    return any(item is other for other in items)
+
+
+def share(item: Recommendation | None) -> float:
+    """The share of the step that advice takes away by itself; 0 where that is not certain."""
+    cost = None if item is None else item.price
+    if cost is None or cost.change is None or not cost.change.is_gain:
+        return 0.0
+    return -(cost.time_change or 0.0)
 
 
 def sorted_advice(advice: Advice) -> Sorted:

@@ -576,6 +576,12 @@ FUSED_TUNER_BYTES = (0.0, 2.0)
 CROSS_ENTROPY_ACCESSES = (1.0, 2.0)
 UNFUSED_CROSS_ENTROPY_ACCESSES = (3.0, 4.0)
 
+#: Kernels of the log-probability of one row by itself, forward and backward: log-softmax and gather; the
+#: gradient of log-softmax, and zeros with what is scattered into them.
+#: Source: verl 0.9.1 ``utils/torch_functional.py`` (``logprobs_from_logits_v2``); PyTorch 2.8
+#: ``FunctionsManual.cpp`` and ``TensorAdvancedIndexing.cpp`` (``gather_backward``).
+ROW_LOSS_KERNELS = (2, 3)
+
 #: Bytes per logit of PyTorch's cross entropy over bfloat16 logits that autocast widens, counted access by
 #: access: forward the float32 copy (2 + 4) and log-softmax (4 + 4); backward the gradient of the loss (4),
 #: that of log-softmax (4 + 4 + 4) and its rounding (4 + 2).

@@ -288,11 +288,11 @@ def head_of(job: TimedPasses, *, trains: bool) -> float:
 
     Tensor parallelism divides the vocabulary. Of padded sequences verl's own workers take the logits of
     responses before they compute log-probabilities and entropy, see :class:`~tuner.workload.OutputHead`;
-    a fused head has no logits to take them from.
+    a fused head has no logits to take them from. Where the loss goes token by token, the host may be slower.
     """
     head, batch = job.step_pass.head, job.batch
     slices = head.slices_response and head.kind is HeadKind.LOGITS
-    return head_seconds(
+    on_gpu = head_seconds(
         head,
         tokens=job.micro.tokens,
         hidden=job.model.hidden,
@@ -303,6 +303,11 @@ def head_of(job: TimedPasses, *, trains: bool) -> float:
         trains=trains,
         sliced=batch.max_response_tokens / batch.sequence_tokens if slices else 1.0,
     )
+    if not head.loops_tokens or head.kind is not HeadKind.LOGITS:
+        return on_gpu
+    kernels = sum(assume.ROW_LOSS_KERNELS) if trains else assume.ROW_LOSS_KERNELS[0]
+    launched = job.micro.tokens * kernels * assume.BARE_LAUNCH_S
+    return max(on_gpu, launched / correction(job.cluster.gpu, OperatorFamily.HOST))
 
 
 def micro_batch_seconds(job: TimedPasses) -> float:

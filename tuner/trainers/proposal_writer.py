@@ -21,6 +21,7 @@ S = TypeVar("S", bound=SettingsByMeaning)
 FreeFields = Mapping[Path, tuple[str, ...]]
 """Names of fields, by the path of their part."""
 
+_MOST_KEPT = 256  # proposals; a plan writes many thousands, each with settings of its own
 _ROUNDS = 2  # a later assignment can undo an earlier one through an interpolation; once is enough to fix it
 
 
@@ -81,10 +82,13 @@ class ProposalWriter(Generic[S]):
         """
         known = self._known.get(after)
         if known is None:
+            if len(self._known) >= _MOST_KEPT:  # what is needed again is soon made again
+                self._known.clear()
+                self._original.forget()
             try:
                 known = self._draft(after)
             except (NotExpressible, NotStanding) as error:
-                known = error
+                known = type(error)(*error.args)  # its traceback would keep every draft on the way to it
             self._known[after] = known
         if isinstance(known, NotExpressible | NotStanding):
             raise type(known)(*known.args)
@@ -195,6 +199,10 @@ class _Draft(Generic[S]):
             return self._read(self.source.settings)
         except TunerError as error:
             raise NotExpressible(str(error)) from error
+
+    def forget(self) -> None:
+        """Let go of all drafts that were made from it."""
+        self._next.clear()
 
     def agreeing(self, part: WorkloadPart, after: Workload, free: Collection[str]) -> "_Draft[S]":
         """With what makes a part read as in ``after``, all but the fields that are ``free``.

@@ -64,6 +64,7 @@ class OutputHead(Struct, frozen=True, kw_only=True, cache_hash=True):
     clones_logits: Annotated[bool, UNPUBLISHED] = False  # Megatron: the cross entropy works on a copy of them
     logits_dtype: DType = DType.BFLOAT16
     fused_cross_entropy: bool = True  # flash-attn's Triton cross entropy
+    loops_tokens: Annotated[bool, UNPUBLISHED] = False  # the log-probability of each packed token by itself
     float32_loss: Annotated[bool, UNPUBLISHED] = False  # PyTorch's cross entropy, which autocast widens
     shifts_logits: Annotated[bool, UNPUBLISHED] = False  # into a copy without the last of each sequence
     # without packing: log-probabilities and entropy are computed from the logits of responses alone

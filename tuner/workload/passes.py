@@ -86,7 +86,7 @@ def step_passes(
     """The passes that a step has, in the order in which it makes them.
 
     Args:
-        model: the policy's; the reference has the same.
+        model: the policy's; the reference has the same unless it says another.
         actor: the policy that is trained.
         reference: the frozen policy, None without one.
         critic: the value model, None without one.
@@ -102,7 +102,7 @@ def step_passes(
             StepPass(
                 phase=Phase.REF_LOG_PROB,
                 role=Role.REFERENCE,
-                model=model,
+                model=reference.model or model,
                 engine=reference.engine,
                 head=reference.head,
                 settings=reference.log_prob,

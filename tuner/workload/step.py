@@ -70,6 +70,7 @@ class Reference(Struct, frozen=True, kw_only=True, cache_hash=True):
     head: OutputHead
     log_prob: Pass
     separate: bool = True  # False when it is the actor with its adapters switched off
+    model: Annotated[ModelShape | None, UNPUBLISHED] = None  # of its own; None: the policy's
     weighs: bool = True  # False where its KL term is multiplied by 0, and settings can do without it
 
 

@@ -1,21 +1,23 @@
 """Holds plans of launches to what advice says of them; run it by hand.
 
     python -m tests.measure.plans [--layouts] [--tuned] [--every N] [--card CARD] [--brief] [--output FILE]
-        [FILES ...]
+        [--jobs N] [--limit SECONDS] [--lists FILE ... --trees FOLDER ...] [FILES ...]
 
 A line of JSON for each launch: verl's own example scripts, or the scripts and YAML that are named, and at the
 end how many of the plans were no slower than advice on the same cards, and the same when they are read again.
 ``--layouts`` asks for the best setting of the published layout too, which takes as long again; ``--tuned``
 takes verl's folder of scripts that were tuned for the cards in their names; ``--brief`` leaves out the lines
-to paste. No file is executed. ``docs/validation/data/plans-of-tuned-scripts.jsonl`` is what
-``--tuned --layouts --brief`` printed on the day that it says.
+to paste. ``--lists`` takes lists of public launches, such as those of ``tests/data/public-launches``, as far
+as their repositories lie unpacked, as ``owner+name``, in the folders of ``--trees``. ``--jobs`` shares the
+launches among processes, and ``--limit`` ends one that takes longer. No file is executed.
+``docs/validation/data/plans-of-tuned-scripts.jsonl`` is what ``--tuned --layouts --brief`` printed on the day
+that it says.
 """
 
 import argparse
 import sys
-import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -24,8 +26,9 @@ from typing import TextIO
 import msgspec
 from msgspec.structs import replace
 
-from tests.measure.plans.compare import Row, compared
-from tests.measure.plans.launches import Launch, of_files, verl_launches
+from tests.measure.plans.compare import Row
+from tests.measure.plans.launches import Launch, of_files, of_lists, verl_launches
+from tests.measure.plans.many import Manner, rows_of
 from tuner import __version__
 
 CLOSE, FAR = 0.10, 0.15  # shares of the plan's seconds
@@ -43,24 +46,25 @@ def main() -> None:
     parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--card")
     parser.add_argument("--brief", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--limit", type=float)
+    parser.add_argument("--lists", nargs="*", type=Path, default=())
+    parser.add_argument("--trees", nargs="*", type=Path, default=())
     parser.add_argument("--output", type=argparse.FileType("w"), default=sys.stdout)
     options = parser.parse_args()
-    launches = of_files(options.files, options.card) if options.files else verl_launches()
-    chosen = (one for one in launches if one.tuned or not options.tuned)
+    chosen = (one for one in _launches(options) if one.tuned or not options.tuned)
+    manner = Manner(layouts=options.layouts, limit_s=options.limit)
     rows = []
-    for launch in islice(chosen, options.skip, None, options.every):
-        row = _row(launch, layouts=options.layouts)
+    for row in rows_of(islice(chosen, options.skip, None, options.every), manner, jobs=options.jobs):
         rows.append(row)
         _write(options.output, brief(row) if options.brief else row)
     _write(options.output, summary(rows))
 
 
-def _row(launch: Launch, *, layouts: bool) -> Row:
-    try:
-        return compared(launch, layouts=layouts)
-    except Exception as error:  # a defect of the planner is what is looked for
-        traceback.print_exc()
-        return Row(launch=launch.name, failures=(f"raises {type(error).__name__}: {error}",))
+def _launches(options: argparse.Namespace) -> Iterator[Launch]:
+    if options.lists:
+        return of_lists(options.lists, options.trees, options.card)
+    return of_files(options.files, options.card) if options.files else verl_launches()
 
 
 def _write(stream: TextIO, row: object) -> None:

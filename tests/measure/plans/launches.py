@@ -1,4 +1,4 @@
-"""The launches that plans are held to: verl's own example scripts, or files of whoever runs the program."""
+"""The launches that plans are held to: verl's own example scripts, public ones, or files that are named."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -66,3 +66,21 @@ def of_files(files: Sequence[Path], card: str | None) -> Iterator[Launch]:
     for file in files:
         premises = Premises(gpu=card or _CARD)
         yield Launch(name="/".join(file.parts[-4:]), source=str(file), premises=premises)
+
+
+def of_lists(lists: Sequence[Path], trees: Sequence[Path], card: str | None) -> Iterator[Launch]:
+    """Public launches whose repositories are here.
+
+    Args:
+        lists: files with a repository and a path in it on each line, behind comments.
+        trees: folders in which repositories lie unpacked, as ``owner+name``.
+        card: that they are planned on.
+    """
+    for line in (line for one in lists for line in one.read_text(encoding="utf-8").splitlines()):
+        repository, _, path = line.partition("\t")
+        for tree in () if line.startswith("#") else trees:
+            file = tree / repository.replace("/", "+") / path
+            if file.is_file():
+                premises = Premises(gpu=card or _CARD)
+                yield Launch(name=f"{repository} {path}", source=str(file), premises=premises)
+                break

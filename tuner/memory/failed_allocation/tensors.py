@@ -46,8 +46,9 @@ def _tensors_of(workload: Workload, step_pass: StepPass) -> Iterable[Tensor]:
 
 def _state_tensors(workload: Workload) -> Iterable[Tensor]:
     yield from unit_tensors(workload.model, workload.actor.engine, "actor")
-    if workload.reference is not None and workload.reference.separate:
-        yield from unit_tensors(workload.model, workload.reference.engine, "reference")
+    reference = workload.reference
+    if reference is not None and reference.separate:
+        yield from unit_tensors(reference.model or workload.model, reference.engine, "reference")
     if workload.critic is not None:
         yield from unit_tensors(workload.critic.model, workload.critic.engine, "critic")
     for step_pass in workload.passes():

@@ -277,7 +277,7 @@ def host_terms(workload: Workload) -> tuple[Term, ...]:
     gpus, reference, critic = workload.cluster.gpus_per_node, workload.reference, workload.critic
     engines = [(workload.model, workload.actor.engine, "actor")]
     if reference is not None and reference.separate:
-        engines.append((workload.model, reference.engine, "reference"))
+        engines.append((reference.model or workload.model, reference.engine, "reference"))
     if critic is not None:
         engines.append((critic.model, critic.engine, "critic"))
     if (scored := workload.scoring) is not None:

@@ -50,27 +50,30 @@ RULE = Rule(
 
 def check(case: Case) -> Finding | None:
     """Keep activations in every training pass that has the room."""
-    proposals = {
-        phase: _without_recomputation(case, phase)
-        for phase in (case.workload.actor_update.phase, Phase.UPDATE_CRITIC)
-    }
-    paying = {
-        phase: proposal
-        for phase, proposal in proposals.items()
-        if proposal is not None and case.pays(proposal)
-    }
-    if not paying:
+    actor = case.workload.actor_update.phase
+    of_actor = _with_activations_kept(case, actor)
+    of_critic = _with_activations_kept(of_actor or case, Phase.UPDATE_CRITIC)
+    first = of_actor or of_critic
+    if first is None:
         return None
-    phase, proposal = next(iter(paying.items()))
-    critic = paying[Phase.UPDATE_CRITIC].critic if Phase.UPDATE_CRITIC in paying else None
+    phase = Phase.UPDATE_CRITIC if of_actor is None else actor
+    both = of_critic or first
+    if of_actor is None:  # the critic's pass may have been in the way
+        both = _with_activations_kept(both, actor) or both
     return Finding(
         rule=RULE,
-        message=_message(case, proposal, phase),
+        message=_message(case, first.workload, phase),
         severity=RULE.severity,
         evidence=Evidence.MODELLED,
         phase=phase,
-        proposal=proposal if critic is None else replace(proposal, critic=critic),
+        proposal=both.workload,
     )
+
+
+def _with_activations_kept(case: Case, phase: Phase) -> Case | None:
+    """The job with the activations of a phase kept, None where that does not pay."""
+    proposal = _without_recomputation(case, phase)
+    return case.with_workload(proposal) if proposal is not None and case.pays(proposal) else None
 
 
 def _without_recomputation(case: Case, phase: Phase) -> Workload | None:

@@ -24,7 +24,7 @@ In a copy of the trainer, the worker that the program makes has an actor with a 
 A family that verl's guide does not name (Llama, Mistral, the first Gemma and Qwen are) is advised with the word to compare one step first.
 Attention other than FlashAttention under a transformers that would let packed sequences attend to each other.
 Nearly all sequences are equally long.
-The package flash-attn is missing where the job runs: where a release packs by its functions and the job asks for another attention, the line stands apart as one that needs the package.
+The package flash-attn is missing where the job runs: where a release packs by its functions and the job asks for another attention, or somebody says that the package cannot be had, the line stands apart as one that needs it.
 
 Sources
 -------
@@ -49,7 +49,7 @@ from tuner.rules.ladder import due
 from tuner.rules.packing import needs_flash, packed, sequences_packed
 from tuner.rules.wording import count
 from tuner.timing.tokens import micro_batches_of
-from tuner.workload import Batch, Padding, StepPass
+from tuner.workload import Batch, Padding, Phase, StepPass
 
 RULE = Rule(
     code="SEQ001",
@@ -71,16 +71,21 @@ _ASSUMED = N_("Mean lengths are taken as half of the maxima; the gain grows with
 def check(case: Case) -> Finding | None:
     """Pack in every engine that pads."""
     proposal = packed(case.workload)
-    if proposal == case.workload or not (case.pays(proposal) or due(case, sequences_packed)):
+    if proposal == case.workload:
+        return None
+    pays = case.pays(proposal)
+    short = None if pays else due(case, sequences_packed)
+    if not pays and short is None:
         return None
     batch, tested = case.workload.batch, case.workload.actor.engine.packing_tested
-    padded = _named_pass(case)
+    padded = _named_pass(case, short)
+    rule = _WITH_PACKAGE if needs_flash(case.workload, proposal) else RULE
     return Finding(
-        rule=_WITH_PACKAGE if needs_flash(case.workload, proposal) else RULE,
+        rule=rule if short is None else replace(rule, goal=Goal.MEMORY),
         message=_padding(case.workload.batch, padded),
         severity=RULE.severity,
         evidence=Evidence.HEURISTIC if batch.known_mean_tokens is None else Evidence.MODELLED,
-        phase=padded.phase,
+        phase=padded.phase if short is None else short,
         proposal=proposal,
         notes=(
             *((_(_ASSUMED),) if batch.known_mean_tokens is None else ()),
@@ -89,12 +94,13 @@ def check(case: Case) -> Finding | None:
     )
 
 
-def _named_pass(case: Case) -> StepPass:
-    """The pass to name: of the updates that pad and could pack the one with the highest peak, else the first."""
+def _named_pass(case: Case, short: Phase | None) -> StepPass:
+    """The pass to name: the one that lacks memory, else of the updates that pad the one with the highest peak."""
     padded = [one for one in case.workload.passes() if not one.engine.packed and one.engine.packable]
     peaks = {phase.phase: phase.peak_bytes for phase in case.estimate.phases}
+    lacking = [one for one in padded if one.phase is short]
     updates = [one for one in padded if one.training]
-    return max(updates or padded[:1], key=lambda one: peaks.get(one.phase, 0))
+    return max(lacking or updates or padded[:1], key=lambda one: peaks.get(one.phase, 0))
 
 
 def _padding(batch: Batch, padded: StepPass) -> str:

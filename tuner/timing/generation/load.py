@@ -45,12 +45,12 @@ class Simulated(Struct, frozen=True, kw_only=True):
     @property
     def steps(self) -> float:
         """Steps that the engine runs."""
-        return sum(stretch.steps for stretch in self.stretches)
+        return sum([stretch.steps for stretch in self.stretches])  # lists: a search simulates much
 
     @property
     def tokens(self) -> float:
         """Tokens that were generated."""
-        return sum(stretch.steps * stretch.sampled for stretch in self.stretches)
+        return sum([stretch.steps * stretch.sampled for stretch in self.stretches])
 
     def repeated(self, tokens: float) -> "Simulated":
         """The simulation with so many more tokens, generated as those were while others waited."""
@@ -131,13 +131,13 @@ class Load(Struct, frozen=True, kw_only=True):
     @property
     def sequences(self) -> int:
         """How many sequences there are."""
-        return sum(count for count, _ in self.responses)
+        return sum([count for count, _ in self.responses])
 
     @property
     def response_tokens(self) -> int:
         """Tokens that are generated."""
         if self.turns is None:
-            return sum(count * tokens for count, tokens in self.responses)
+            return sum([count * tokens for count, tokens in self.responses])
         cuts = zip(self.responses, self.turns.cuts, strict=True)
         return sum(count * cut.written for (count, _tokens), cut in cuts)
 

@@ -68,27 +68,31 @@ def factor_of(settings: Settings, key: str | None) -> int:
 def _repeats(settings: Settings, code: "TrainerCode | ProjectCode") -> "Iterator[Multiplied]":
     from tuner.trainers.verl.trainer_code.multiplied import repeated  # where a launch has keys of its own
 
-    for tree in _trainers(settings, code):
-        yield from repeated(tree, settings.get)
+    for bodies in _trainers(settings, code):
+        yield from repeated(bodies, settings.get)
 
 
-def _trainers(settings: Settings, code: "TrainerCode | ProjectCode") -> "Iterator[ast.Module]":
+def _trainers(settings: Settings, code: "TrainerCode | ProjectCode") -> "Iterator[list[list[ast.stmt]]]":
+    """The bodies that repeat something, of each trainer."""
+    from tuner.trainers.verl.trainer_code.multiplied import bodies_that_repeat
     from tuner.trainers.verl.trainer_code.project_code import ProjectCode
 
     if isinstance(code, ProjectCode):
-        yield from code.trees(_OWN_TRAINERS)
+        yield from map(bodies_that_repeat, code.trees(_OWN_TRAINERS))
         return
     from tuner.trainers.verl.own_trainers import own_trainers  # where a launch has keys of its own
 
     own = list(dict.fromkeys(file for file, _text, _name in own_trainers(settings.started, code)))
     if own and not any(_TRAINERS in file for file in own):
-        yield from (tree for file in own if (tree := code.tree(file)) is not None)
-        return
-    trainers = code.imports(settings.started, _TRAINERS)
-    for name in {line.file for line in code.lines(("repeat_times",), stops=False, file=_TRAINERS)}:
-        trainer = code.tree(name) if not trainers or name in trainers else None
-        if trainer is not None:
-            yield trainer
+        files = own
+    else:
+        trainers = code.imports(settings.started, _TRAINERS)
+        lines = code.lines(("repeat_times",), stops=False, file=_TRAINERS)
+        files = [name for name in {line.file for line in lines} if not trainers or name in trainers]
+    for name in files:
+        tree = code.tree(name)
+        if tree is not None:
+            yield code.remembered(("bodies that repeat", name), partial(bodies_that_repeat, tree))
 
 
 def _scaled(settings: Settings, code: "TrainerCode | ProjectCode") -> "Iterator[Multiplied]":

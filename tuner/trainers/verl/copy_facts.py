@@ -97,6 +97,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     liger_refuses: bool = False  # Liger stops with the transformers that the repository asks for
     rollout_chunks: tuple[RolloutChunks, ...] = ()  # loops that hand the engine a part of the batch at a time
     installs_liger: bool = False  # the files around the launch install Liger
+    lacks_flash: bool = False  # the launch or the files around it say that flash-attn cannot be had
+    pins_flash: bool = False  # the files around the launch ask for a version of it
 
     @property
     def keys(self) -> frozenset[str]:
@@ -124,6 +126,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
 
 
 OF_RELEASE = CopyFacts()
+FLASH = "flash-attn"
 
 
 def copy_facts(settings: Settings) -> CopyFacts:
@@ -131,8 +134,11 @@ def copy_facts(settings: Settings) -> CopyFacts:
     has = settings.has_statement
     refuses = liger_refuses(settings.newest_required)
     installed = settings.installs is not None and settings.installs(PACKAGE)
+    lacks, pins = _flash_around(settings)
     if has is None:
-        around = CopyFacts(liger_refuses=refuses, installs_liger=installed)
+        around = CopyFacts(
+            liger_refuses=refuses, installs_liger=installed, lacks_flash=lacks, pins_flash=pins
+        )
         return OF_RELEASE if around == OF_RELEASE else around
     from tuner.trainers.verl.packed_models import packed_models  # where there is a copy
 
@@ -178,8 +184,16 @@ def copy_facts(settings: Settings) -> CopyFacts:
         has_own_forward=settings.has_own_forward,
         liger_refuses=refuses,
         installs_liger=installed,
+        lacks_flash=lacks,
+        pins_flash=pins,
         rollout_chunks=settings.rollout_chunks,
     )
+
+
+def _flash_around(settings: Settings) -> tuple[bool, bool]:
+    """Whether somebody says that flash-attn cannot be had, and whether a file asks for a version of it."""
+    said, newest = settings.said_missing, settings.newest_required
+    return said is not None and said(FLASH), newest is not None and newest(FLASH) is not None
 
 
 def own_recomputation(settings: Settings) -> bool | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tuner.files import repository_folders
 from tuner.inputs.installed_packages import InstalledPackage
 from tuner.serving.names import PACKAGES
-from tuner.trainers.verl.package_pins import PackagePin, pins_in
+from tuner.trainers.verl.package_pins import PackagePin, pins_in, torch_of_wheels
 from tuner.trainers.verl.rollout_engine_versions import EnginePin
 from tuner.trainers.verl.trainer_code.requirements import asked_ranges, newest_taken
 from tuner.versions import at_least, numbers
@@ -34,7 +34,7 @@ def pinned_engines(
     for pin in (*_pins_of_launch(installed), *_pins_around(folder, copy), *caps, *by_torch):
         if copy is None or _takes(copy, pin):
             known = found.setdefault(pin.engine, pin)
-            if not known.exact and not at_least(pin.version, known.version):
+            if not known.exact and (not at_least(pin.version, known.version) or pin.excludes(known.version)):
                 found[pin.engine] = pin
     return tuple(found.values())
 
@@ -91,17 +91,28 @@ def _caps_of_torch(
         PackagePin(version=one.version, file=str(one.location)) for one in installed if one.name == "torch"
     ][-1:]
     around = _folders(folder, copy) if not pins else []
-    pins = pins or next(filter(None, (list(pins_in(above, "torch", images=False)) for above in around)), [])
+    pins = pins or next(filter(None, map(_pins_of_torch, around)), [])
     newest = max(pins, key=lambda pin: numbers(pin.version), default=None)
     if newest is None:
         return
-    from tuner.trainers.verl.torch_version import newest_vllm_with  # few files pin torch and no engine
+    # few files pin torch and no engine
+    from tuner.trainers.verl.torch_version import newest_vllm_with, oldest_vllm_with
 
     version = newest_vllm_with(newest.version)
     if version and not any(_asks_newer(above, version) for above in around):
         yield EnginePin(
-            engine=RolloutEngine.VLLM, version=version, file=newest.file, exact=False, torch=newest.version
+            engine=RolloutEngine.VLLM,
+            version=version,
+            oldest=oldest_vllm_with(newest.version),
+            file=newest.file,
+            exact=False,
+            torch=newest.version,
         )
+
+
+def _pins_of_torch(folder: Path) -> list[PackagePin]:
+    """The torch that a folder's files pin, else the one that a wheel of theirs is built for."""
+    return list(pins_in(folder, "torch", images=False)) or list(torch_of_wheels(folder))
 
 
 def _asks_newer(folder: Path, version: str) -> bool:

@@ -194,6 +194,18 @@ def having_keys(guess: ReleaseChoice, required: Iterable[Path], configs: tuple[s
     return tuple(version for version, count in lacks.items() if not count)
 
 
+def running(required: Iterable[Path], configs: tuple[str, ...], program: str) -> tuple[str, ...]:
+    """The releases that refuse the fewest keys of a launch, oldest first: it ran in one of them.
+
+    Args:
+        required: the keys without which Hydra refuses to start.
+        configs: of verl, any of which may have them.
+        program: the module that the launch starts, which reads them.
+    """
+    lacks = _lacked(BUNDLED, required, configs, program)
+    return tuple(version for version, count in lacks.items() if count == min(lacks.values()))
+
+
 def _narrowed(guess: ReleaseChoice, lacks: Mapping[str, int], needs: Mapping[str, int]) -> ReleaseChoice:
     """The guess among those that lack no more of the keys; where it lacks some, among those with all, too."""
     likely = {other for other, count in lacks.items() if count <= lacks[guess.version]}

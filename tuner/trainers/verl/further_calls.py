@@ -1,15 +1,16 @@
 """Passes over the batch that the training loop of a copy of verl makes once more than any release does."""
 
 import ast
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from tuner.inputs.settings import FurtherCall, Settings
-from tuner.inputs.tree import dotted
+from tuner.inputs.tree import contains, dotted
 from tuner.trainers.verl.launch_values import values_of
-from tuner.trainers.verl.own_trainers import own_trainers
+from tuner.trainers.verl.own_trainers import own_trainers, trainer_made
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.calls_of_fit import LoopCall
@@ -23,7 +24,8 @@ _LOG_PROBS = ("compute_log_prob", "_compute_old_log_prob")
 _GENERATES = ("generate_sequences",)
 _PRICED = frozenset({"REMAX", "remax"})
 #: What releases ask before these calls that is no key: 0.7.0 lines 1360 and 1444.
-_OPEN = frozenset({"async_rollout_mode", "bypass_recomputing_logprobs"})
+_BY_SERVERS = "async_rollout_mode"
+_OPEN = frozenset({_BY_SERVERS, "bypass_recomputing_logprobs"})
 _PROGRAM, _TRAINER = "main_ppo", "trainer/ppo/ray_trainer.py"
 #: Of verl 0.4.1 and 0.6.1 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py:285, 383``.
 _ROLLOUT = "workers/rollout/vllm_rollout/vllm_rollout_spmd.py"
@@ -42,34 +44,76 @@ def further_calls(settings: Settings, code: "TrainerCode") -> tuple[FurtherCall,
     """The calls that a launch in the copy surely makes beside the usual one.
 
     Further log-probabilities are counted as the usual ones. Of a trainer that a program of a project's own
-    starts, only these are looked for: what else it does is its own matter.
+    starts, only these and generations are looked for: what else it does is its own matter.
     """
     if not settings.defaults_of or not settings.started:
         return ()
+    file = f"{code.root.name}/{_TRAINER}"
+    usual = code.text(file) or ""
+    mode = _async_mode(settings, usual)
     if settings.started.removesuffix(".py").rpartition(".")[2] != _PROGRAM:
         return tuple(
             call
-            for file, text, owner in own_trainers(settings.started, code)
-            for call in _log_probs(settings, text, file, owner)
+            for own, text, owner in own_trainers(settings.started, code)
+            for call in (
+                *_log_probs(settings, text, own, owner),
+                *_generations(settings, text, own, owner, mode),
+            )
         )
-    from tuner.trainers.verl.trainer_code.calls_of_fit import calls_of_fit, named  # of few launches
-
-    file = f"{code.root.name}/{_TRAINER}"
-    text = code.text(file)
-    if text is None:
+    if not usual:
         return ()
-    generations = _beyond_the_usual(calls_of_fit(text, named(*_GENERATES), values_of(settings)))
+    from tuner.trainers.verl.trainer_code.calls_of_fit import TRAINER, calls_of_fit  # of few launches
+
+    owner = trainer_made(code, usual, values_of(settings)) or TRAINER
     own = (
         _further(settings, call, call.function, file)
-        for call in calls_of_fit(text, _is_own, values_of(settings))
+        for call in calls_of_fit(usual, _is_own, values_of(settings), owner=owner)
         if call.holds or (call.holds is None and all(_word_of(settings, texts) for texts in call.texts))
     )
     return (
-        *_log_probs(settings, text, file),
-        *(_further(settings, call, _GENERATES[0], file) for call in generations),
+        *_log_probs(settings, usual, file, owner),
+        *_generations(settings, usual, file, owner, mode),
         *own,
         *_engine_calls(settings, code),
     )
+
+
+def _async_mode(settings: Settings, text: str) -> dict[str, object]:
+    """Whether verl's own trainer generates by a manager of servers, as its file has it: always, or by key.
+
+    Source: verl 0.6.1 ``trainer/ppo/ray_trainer.py:768-772``, 0.7.0 line 918.
+    """
+    values = set(re.findall(rf"self\.{_BY_SERVERS} = (True|False)\b", text))
+    if not values:
+        return {}
+    return {_BY_SERVERS: "False" not in values or settings.get(_MODE) == "async"}
+
+
+def _generations(
+    settings: Settings, text: str, file: str, owner: str, mode: Mapping[str, object]
+) -> Iterator[FurtherCall]:
+    """The further generations of a loop: one where it stands more often, the places after one another.
+
+    One under an open condition counts where that names a key which the launch adds.
+    """
+    from tuner.trainers.verl.trainer_code.calls_of_fit import calls_of_fit, named
+
+    values = values_of(settings)
+    calls = calls_of_fit(text, named(*_GENERATES), values, owner=owner, attributes=mode)
+    sure = _beyond_the_usual(calls)
+    some = [
+        call for call in calls if call.holds is None and any(_is_added(settings, key) for key in call.keys)
+    ]
+    for group, name in ((sure, "each"), (some, "some")):
+        if group:
+            lines = ", ".join(str(call.line) for call in group)
+            one = _further(settings, group[0], _GENERATES[0], file)
+            yield replace(one, line=f"{file}:{lines}", in_some_steps=name == "some")
+
+
+def _is_added(settings: Settings, key: tuple[str, ...]) -> bool:
+    """Whether the launch adds a key that the configuration lacks."""
+    return dotted(key) in settings.user_keys and not contains(settings.defaults, key)
 
 
 def _log_probs(settings: Settings, text: str, file: str, owner: str = "") -> Iterator[FurtherCall]:

@@ -36,6 +36,12 @@ def bounded_by_program(guess: ReleaseChoice, program: str) -> ReleaseChoice:
     return _among(guess, left, _("the nearest that has {program}").format(program=program))
 
 
+def having_program(program: str, among: Sequence[str]) -> tuple[str, ...]:
+    """The releases of some that have a program; all of them where it is none of verl's."""
+    having = releases_importing(program)
+    return tuple(release for release in among if having is None or release in having)
+
+
 def bounded_by_imports(guess: ReleaseChoice, code: "ProjectCode") -> ReleaseChoice:
     """A guess with those of its releases alone that have what a program imports.
 

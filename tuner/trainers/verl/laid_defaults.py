@@ -9,7 +9,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from tuner.inputs.overrides import Arguments, OverrideKind
-from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, split_key
+from tuner.inputs.tree import Path, Tree, contains, dotted, leaves, merged, nested, split_key
 from tuner.trainers.protocol import Base
 from tuner.trainers.verl.defaults import CONFIGS, Defaults
 from tuner.trainers.verl.defaults_list import Composition
@@ -50,6 +50,7 @@ def laid_defaults(
     program: str,
     of_project: bool,
     settled: bool = False,
+    laid_on: str = "",
 ) -> tuple[Defaults, Base]:
     """The trainer's defaults with those of the example or the recipe that is told, and their name.
 
@@ -61,6 +62,7 @@ def laid_defaults(
         program: what the launch starts.
         settled: whether the program's code names the configuration, so that keys tell no recipe.
         of_project: whether another project than verl reads it, whose keys tell no recipe of verl's.
+        laid_on: the file in the tree that has the recipe's configuration, and none of its keys but those.
     """
     config_name = (arguments.config_name or "").removesuffix(".yaml")
     example = example_config(config_name) if composition.empty else None
@@ -74,7 +76,25 @@ def laid_defaults(
     name = None if recipe is None else recipe.config(trainer.config)
     if recipe is None or name is None:
         return trainer, _base(trainer)
+    if laid_on:
+        recipe = _with_keys(recipe, frozenset(path for path in recipe.keys if _is_in(composition, path)))
     return laid(trainer, recipe), _base_laid(name, recipe.tree)
+
+
+def _is_in(composition: Composition, path: Path) -> bool:
+    return any(contains(document.tree, path) for document in composition.documents)
+
+
+@lru_cache(maxsize=16)  # one object for one set of keys: what rests on it is remembered by it
+def _with_keys(recipe: Recipe, paths: frozenset[Path]) -> Recipe:
+    """A recipe as the user's own file of it has it."""
+    if paths.issuperset(recipe.keys):
+        return recipe
+    tree: Tree = {}
+    for path, value in leaves(recipe.tree):
+        if path in paths:
+            tree = merged(tree, nested(path, value))
+    return replace(recipe, tree=tree)
 
 
 @lru_cache(maxsize=16)  # most configurations rest on a few

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tuner.inputs.placed_packages import PlacedPackage
     from tuner.inputs.user_input import MissingConfiguration, Processes
     from tuner.trainers.verl.imported_copy import ImportedCopy
+    from tuner.trainers.verl.merged_by_program import MergedByProgram
     from tuner.trainers.verl.moved_program import MovedProgram
     from tuner.trainers.verl.primary import Primary
 
@@ -100,9 +101,16 @@ def parse(
         from tuner.trainers.verl.named_files import with_config_file
 
         document, given = with_config_file(fork, document, given, folder)
-    arguments, primary = parsed(given, fork), None
+    merging = None
+    if fork is None and trainer is None and document is None:
+        merging = _merged(program, given, folder, folders)
+    arguments, primary = parsed(given, fork) if merging is None else merging.arguments, None
     if program or arguments.config_name is not None:
-        from tuner.trainers.verl.primary import ProgramStart, primary_of  # a file alone names no other
+        from tuner.trainers.verl.primary import (
+            ProgramStart,
+            primary_of,
+            primary_of_merged,
+        )  # a file alone names no other
 
         start = ProgramStart(
             program=program,
@@ -111,7 +119,10 @@ def parse(
             package=package_put,
         )
         compose = partial(_composition, fork=fork)
-        primary, arguments = primary_of(start, given, arguments, document, fork, compose)
+        if merging is None:
+            primary, arguments = primary_of(start, given, arguments, document, fork, compose)
+        else:
+            primary = primary_of_merged(start, merging)
     composition = _composition(document, fork=fork) if primary is None else primary.composition
     keys = user_locations(composition.documents, arguments.overrides)
     expect_few(len(keys), next(reversed(keys.values()), None))
@@ -127,6 +138,7 @@ def parse(
         keys=keys,
         program=program,
         folder=folder if primary is None else primary.folder,
+        launched_in=folder,
         package=package,
         python_path=tuple(folders),
         requested=requested,
@@ -208,6 +220,17 @@ def _added_by_program(program: str, folder: str, folders: Sequence[str]) -> tupl
     from tuner.inputs.program.module_folders import module_folders  # few programs are in the tree
 
     return module_folders(file)
+
+
+def _merged(
+    program: str, given: Sequence[Argument], folder: str, folders: Sequence[str]
+) -> "MergedByProgram | None":
+    """The configuration that a launch's own program merges by its code."""
+    if not program or program.startswith(_OWN_MODULES):
+        return None
+    from tuner.trainers.verl.merged_by_program import merged_by_program  # few launches start another
+
+    return merged_by_program(program, given, starting_folders(folder, folders))
 
 
 def _python_path(program: str, folder: str, folders: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ or an image reads are not known to be installed.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -38,6 +38,9 @@ _NAMED_IN = (
 )
 _COMMAND = re.compile(r"\bpip3?\s+install\b((?:\\\r?\n|[^\n#&;|`])*)")
 _READS = re.compile(r"(?:-r|--requirement)[\s=]+([\w./-]+)")
+
+#: A wheel of flash-attn, which is built for one series of torch and imported with no other.
+_BUILT_FOR = re.compile(r"flash[_-]attn-[\w.]+\+cu\d+torch(\d+\.\d+)")
 
 #: What is installed for an Ascend card, by the name of a file or by what it installs: no CUDA card runs that.
 _OF_OTHER_CARDS = re.compile(r"npu|ascend", re.IGNORECASE)
@@ -90,6 +93,15 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
             if names == _READMES and not versions:  # a command says more than a list of what was used
                 versions = _versions_in(_LISTED, package, text)
             yield from (PackagePin(version=version, file=place) for version in versions)
+
+
+def torch_of_wheels(folder: Path) -> Iterator[PackagePin]:
+    """The series of torch for which a wheel is built that a folder's files say to install."""
+    for names in _NAMED_IN:
+        for file in files_like(folder, names):
+            place = f"{folder.name}/{file.relative_to(folder)}"
+            for command in _COMMAND.finditer(_for_training(file)):
+                yield from (PackagePin(version=one, file=place) for one in _BUILT_FOR.findall(command[1]))
 
 
 def _may_name(text: str, package: str) -> bool:
@@ -205,6 +217,18 @@ def installs(folder: str, package: str) -> bool:
     """
     around = repository_folders(Path(folder).absolute())
     return any(_is_told(above, file, package) for above in around for file in _installing_files(above))
+
+
+def installing_files(folder: str) -> list[Path]:
+    """The files around a launch that say how something is installed, the nearest first."""
+    around = repository_folders(Path(folder).absolute())
+    return [file for above in around for file in _installing_files(above)]
+
+
+def is_named(folder: str, launch: Iterable[str], word: str) -> bool:
+    """Whether a launch, or a file around it that says how something is installed, has a word, in any case."""
+    around = installing_files(folder) if folder else []
+    return any(word in _text(file).lower() for file in dict.fromkeys((*map(Path, launch), *around)))
 
 
 def _installing_files(folder: Path) -> list[Path]:

@@ -96,8 +96,13 @@ def _engines(source: ReleaseSettings, workload: Workload) -> Iterator[WorkloadPa
 
 
 def _engine(source: ReleaseSettings, workload: Workload, role: Role, engine: Engine) -> WorkloadPart:
+    of_reference = workload.reference.model if role == "ref" and workload.reference is not None else None
     context = EngineContext(
-        source=source, role=role, backend=engine.backend, model=workload.model, gpus=engine.parallel.gpus
+        source=source,
+        role=role,
+        backend=engine.backend,
+        model=of_reference or workload.model,
+        gpus=engine.parallel.gpus,
     )
     following = engines.following(context)
     return WorkloadPart(

@@ -128,12 +128,16 @@ def bounded_release(
 
 
 def _pinned(pin: EnginePin, allowing: Sequence[str]) -> ReleaseChoice:
+    """The newest that allows a version; of one that releases before all bundled ones ran with, the oldest."""
+    older = allowing[0] == BUNDLED[0] and _is_of_older(pin.engine, pin.version)
     reason = _("the newest that allows {engine} {version}, which {file} pins")
+    if older:
+        reason = _("the nearest to older ones, which ran with {engine} {version}, as {file} pins it")
     return ReleaseChoice(
-        version=allowing[-1],
+        version=allowing[0] if older else allowing[-1],
         reason=reason.format(engine=NAMES[pin.engine], version=pin.version, file=pin.file),
         plausible=tuple(allowing),
-        older=allowing[0] == BUNDLED[0] and _is_of_older(pin.engine, pin.version),
+        older=older,
     )
 
 
@@ -145,10 +149,10 @@ def _is_of_older(engine: RolloutEngine, version: str) -> bool:
 
 def _bounds(folder: str, pinned: set[str]) -> Iterator[_Bound]:
     """What the files around a launch ask for, as the releases that go with it; of pins others tell."""
-    asked = _ranges_around(list(repository_folders(Path(folder).absolute())) if folder else [])
+    around = list(repository_folders(Path(folder).absolute())) if folder else []
+    asked = _ranges_around(around)
     if (of_trainer := asked.get(_TRAINER)) is not None:
-        releases = frozenset(one for one in BUNDLED if of_trainer.meet(Versions(oldest=one, newest=one)))
-        yield _Bound(package=_TRAINER, asked=of_trainer, releases=releases)
+        yield _Bound(package=_TRAINER, asked=of_trainer, releases=_going_with(of_trainer))
     for engine in _ENGINES:
         package = PACKAGES[engine]
         if package in asked and package not in pinned:
@@ -156,6 +160,15 @@ def _bounds(folder: str, pinned: set[str]) -> Iterator[_Bound]:
     for package in _OTHERS:
         if package in asked:
             yield _Bound(package=package, asked=asked[package], releases=_needing(package, asked[package]))
+    from tuner.trainers.verl.repository_home import since_the_move  # where the release is guessed
+
+    if (moved := since_the_move(around)) is not None:
+        yield _Bound(package=_TRAINER, asked=moved, releases=_going_with(moved))
+
+
+def _going_with(asked: VersionRange) -> frozenset[str]:
+    """The releases of verl that go with what is asked for of it."""
+    return frozenset(one for one in BUNDLED if asked.meet(Versions(oldest=one, newest=one)))
 
 
 def _ranges_around(around: Sequence[Path]) -> dict[str, VersionRange]:

@@ -21,12 +21,14 @@ from tuner.trainers.verl.entry_points import program_started, refuse_config
 from tuner.trainers.verl.example_configs import example_config
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.imported_copy import program_of_copy
+from tuner.trainers.verl.merged_by_program import MergedByProgram
 from tuner.trainers.verl.named_files import CONFIG_FOLDERS, below_clone, beside_launch
 from tuner.trainers.verl.programs import runs_ppo_trainer
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.required_release import RequiredRelease, required_release
 
 _TRAINER = "verl.trainer.main_ppo"
+_OF_VERL = "/trainer/config"  # ends the path of the folder in verl that has its configurations
 
 
 class ProgramStart(Struct, frozen=True, kw_only=True):
@@ -62,6 +64,7 @@ class Primary(Struct, frozen=True, kw_only=True):
     required: RequiredRelease | None = None  # that the recipe is written for
     looked_in: str = ""  # where Hydra looks for the document, which lies elsewhere in the tree
     missing: MissingConfiguration | None = None  # what the launch names and no file has
+    by_program: bool = False  # its code lays files and arguments together, in which any key may be new
 
     @property
     def is_whole(self) -> bool:
@@ -77,6 +80,23 @@ class Primary(Struct, frozen=True, kw_only=True):
 def is_of_verl(name: str) -> bool:
     """Whether a configuration of this name is among those of verl's trainers."""
     return name in (*CONFIGS, *FINE_TUNING_CONFIGS)
+
+
+def _is_in_verl(name: str, start: ProgramStart, given: Sequence[Argument]) -> bool:
+    """Whether verl's own configuration is meant: its name, in no folder of the launch's own.
+
+    Hydra reads a relative path from the folder of the program's module.
+    """
+    path = option_value(given, "config_path")
+    if path is None or not is_of_verl(name):
+        return is_of_verl(name)
+    text = path.text.removeprefix("pkg://")
+    if text != path.text:
+        text = text.replace(".", "/")
+    else:
+        module = (start.program or _TRAINER).removesuffix(".py").replace(".", "/")
+        text = f"{module.rpartition('/')[0]}/{text}"
+    return f"/{normpath(text)}".endswith(_OF_VERL)
 
 
 def primary_of(
@@ -109,6 +129,25 @@ def primary_of(
     if primary.missing is None and arguments.config_name is not None and primary.composition.empty:
         primary = replace(primary, missing=_missing(start, given, arguments.config_name))
     return primary, arguments
+
+
+def primary_of_merged(start: ProgramStart, merged: MergedByProgram) -> Primary:
+    """The configuration that a program merges by its own code, on which no file of the trainer's lies.
+
+    Args:
+        start: what starts the program.
+        merged: what its code lays together.
+    """
+    document = merged.laid
+    return Primary(
+        document=document,
+        tops=() if document is None else (FilePath(document.source).parent,),
+        composition=Composition(documents=() if document is None else (document,), recipes=False),
+        folder=_folder_of_verl(start, None),
+        required=_required(start, None),
+        missing=merged.missing,
+        by_program=True,
+    )
 
 
 def _named_in(start: ProgramStart, given: Sequence[Argument], arguments: Arguments) -> Primary:
@@ -144,13 +183,15 @@ def _with_named(
     if primary.by_code and is_of_verl(name):
         return primary, replace(arguments, config_name=None if name == CONFIGS[0] else name)
     typed = arguments if arguments.config_name is not None else replace(arguments, config_name=name)
-    if is_of_verl(name) or recipe_named(name) is not None:
+    if _is_in_verl(name, start, given) or recipe_named(name) is not None:
         return primary, typed
     if primary.document is None:
         primary = replace(primary, document=beside_launch(name, start.beside))
     if primary.document is None and (document := start.below_clone(name, given)) is not None:
         primary = replace(primary, document=document, tops=(FilePath(document.source).parent,))
     if primary.document is None and (fork is None or name not in fork.configs):
+        return primary, typed
+    if is_of_verl(name):
         return primary, typed
     megatron = primary.document is None and "megatron" in name
     return primary, replace(arguments, config_name=CONFIGS[1] if megatron else None)
@@ -208,8 +249,7 @@ def _missing(launch: ProgramStart, given: Sequence[Argument], name: str) -> Miss
         name: of the configuration, as it is typed.
     """
     stem = name.removesuffix(".yaml")
-    known = is_of_verl(stem) or example_config(stem) is not None or recipe_named(stem) is not None
-    if known or program_started("", stem) is not None:
+    if _is_in_verl(stem, launch, given) or _is_shipped(stem):
         return None
     named = launch.named(given)
     if named is not None:
@@ -228,6 +268,12 @@ def _missing(launch: ProgramStart, given: Sequence[Argument], name: str) -> Miss
         reason="",
         location=Location(source=COMMAND_LINE) if option is None else option.location,
     )
+
+
+def _is_shipped(stem: str) -> bool:
+    """Whether verl has a configuration of this name, beside those of its trainers."""
+    of_others = example_config(stem) is not None or recipe_named(stem) is not None
+    return of_others or (not is_of_verl(stem) and program_started("", stem) is not None)
 
 
 def _computed(named: NamedConfig) -> MissingConfiguration:

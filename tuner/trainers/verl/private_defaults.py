@@ -13,7 +13,7 @@ from msgspec import Struct
 from tuner.errors import InputError, UnsupportedError
 from tuner.file_state import FileState, file_state
 from tuner.files import file_names_read, is_there, note, repository_folders
-from tuner.inputs.program.find import starting_folders
+from tuner.inputs.program.find import file_of_program, starting_folders
 from tuner.inputs.tree import Path, Tree
 from tuner.language import _
 from tuner.shown_paths import shown_path
@@ -61,11 +61,13 @@ class PrivateCopies:
         self._codes_around: dict[FilePath, TrainerCode | None] = {}
         self._packages_below: dict[FilePath, list[FilePath]] = {}  # each by a walk through a repository
         self._installs: dict[tuple[str, str], bool] = {}
+        self._missing: dict[tuple[object, ...], bool] = {}
         self._engine_pins: dict[tuple[object, ...], tuple[EnginePin, ...]] = {}
         self._newest: dict[tuple[object, ...], str | None] = {}
         self._projects: dict[tuple[object, ...], ProjectCode | None] = {}
         self._codes_of_keys: dict[tuple[object, ...], CodeOfKeys] = {}
         self._commits: dict[tuple[object, ...], RequiredRelease | None] = {}
+        self._spoken: dict[tuple[object, ...], ReleaseChoice | None] = {}
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -140,6 +142,28 @@ class PrivateCopies:
 
         return bounded_release(folder, installed, self.engine_pins(folder, installed, None), among)
 
+    def spoken_release(
+        self,
+        words: tuple[str, ...],
+        program: str,
+        folder: str,
+        folders: tuple[str, ...],
+        among: tuple[str, ...],
+    ) -> "ReleaseChoice | None":
+        """The release that a launch, or the files around it, speak of, among some that have its program."""
+        if (words, program, folder, folders, among) not in self._spoken:
+            from tuner.trainers.verl.imported_release import having_program  # where nothing names the release
+            from tuner.trainers.verl.spoken_release import spoken_release
+
+            starts = starting_folders(folder, folders)
+            files = (
+                file_of_program(word, starts) if word.endswith(".py") else FilePath(word) for word in words
+            )
+            named = [file for file in files if file is not None]
+            choice = spoken_release(named, folder, having_program(program, among))
+            self._spoken[words, program, folder, folders, among] = choice
+        return self._spoken[words, program, folder, folders, among]
+
     def installs(self, folder: str, package: str) -> bool:
         """Whether the files around a launch install a package."""
         if (folder, package) not in self._installs:
@@ -147,6 +171,13 @@ class PrivateCopies:
 
             self._installs[folder, package] = installs(folder, package)
         return self._installs[folder, package]
+
+    def said_missing(self, folder: str, launch: tuple[str, ...], package: str) -> bool:
+        """Whether a launch or the files around it say that a package cannot be had."""
+        asked = (folder, launch, package)
+        if asked not in self._missing:
+            self._missing[asked] = _is_said_missing(folder, launch, package)
+        return self._missing[asked]
 
     def newest_required(
         self, folder: str, installed: "tuple[InstalledPackage, ...]", package: str
@@ -374,3 +405,13 @@ def _is_behind_code(file: FilePath, folder: FilePath, below: PackagesBelow) -> b
 
 def _in_package(package: FilePath, config: str) -> FilePath:
     return package / "trainer" / "config" / f"{file_of(config)[0]}.yaml"
+
+
+def _is_said_missing(folder: str, launch: tuple[str, ...], package: str) -> bool:
+    from tuner.trainers.verl.package_pins import is_named
+
+    if not is_named(folder, launch, package.partition("-")[0]):
+        return False
+    from tuner.trainers.verl.missing_package import said_missing  # few launches speak of it
+
+    return said_missing(folder, launch, package)

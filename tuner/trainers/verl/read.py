@@ -41,6 +41,7 @@ from tuner.trainers.verl.programs import program_of, runs_ppo_trainer
 from tuner.trainers.verl.roles import (
     has_adapters,
     needs_reference,
+    reference_model_path,
     uses_critic,
     uses_reference,
 )
@@ -139,7 +140,7 @@ def read(
         cluster=cluster,
         batch=batch,
         actor=actor,
-        reference=source.part("reference", _reference, model, actor),
+        reference=_with_own_model(source, model, actor, service_models),
         critic=critic,
         rollout=rollout,
         sync=source.part("sync", read_sync, model, rollout.unsized, actor.engine),
@@ -242,9 +243,16 @@ def _named_model(settings: Settings, key: str) -> str | None:
 
 
 def service_paths(settings: Settings, *, version: str) -> tuple[tuple[ServiceRole, str], ...]:
-    """Where the models come from that judge responses in the job: of a reward model, of teachers."""
+    """Where the models come from that judge responses in the job: of a reward model, of teachers.
+
+    A reference that is another model than the policy is a teacher, too.
+    """
     source = source_of(settings, version)
-    return () if source.program.fine_tunes else models_of_services(source)
+    if source.program.fine_tunes:
+        return ()
+    reference = reference_model_path(source)
+    teacher = () if reference is None else ((ServiceRole.TEACHER, reference),)
+    return (*models_of_services(source), *teacher)
 
 
 _EPOCHS = "trainer.total_epochs"
@@ -382,6 +390,17 @@ def _reference(source: ReleaseSettings, model: ModelShape, actor: Actor) -> Refe
         log_prob=Pass(batching=read_batching(source, "ref", engine), entropy=old),
         weighs=weighs,
     )
+
+
+def _with_own_model(
+    source: ReleaseSettings, model: ModelShape, actor: Actor, models: Mapping[str, ModelShape]
+) -> Reference | None:
+    """The reference, with its own model where it has one that is known."""
+    other = models.get(reference_model_path(source) or "")
+    reference = source.part("reference", _reference, model if other is None else other, actor)
+    if reference is None or other is None or not reference.separate:
+        return reference
+    return replace(reference, model=other)
 
 
 def _own_reference(source: ReleaseSettings, actor: Actor) -> Reference:

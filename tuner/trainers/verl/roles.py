@@ -92,6 +92,22 @@ def _is_teacher(source: ReleaseSettings) -> bool:
     return model is not None and model != source.settings.get("actor_rollout_ref.model.path")
 
 
+def reference_model_path(source: ReleaseSettings) -> str | None:
+    """The model of a reference that is not the actor's, where the workers that make it read one.
+
+    The model engines copy the actor's model, and so do Megatron's workers.
+
+    Source: verl 0.6.0 to 0.7.1 ``workers/fsdp_workers.py`` (``ref_model_path``); 0.7.1 to 0.9.1
+    ``workers/engine_workers.py`` (``ref_config.model_config = deepcopy(model_config)``).
+    """
+    strategy = str(source.settings.get("actor_rollout_ref.ref.strategy", "fsdp"))
+    if source.engine_workers or not strategy.startswith("fsdp") or not uses_reference(source):
+        return None
+    has = source.settings.has_statement
+    reads = source.since("0.6.0") if has is None else has("ref_model_path", "fsdp_workers")
+    return str(source.settings.get(_REFERENCE_MODEL)) if reads and _is_teacher(source) else None
+
+
 def _has_own_loss(settings: Settings) -> bool:
     """Whether the user sets something of the policy's loss that no release has."""
     return any(key.startswith(_LOSS_KEYS) and not settings.knows(key) for key in settings.user_keys)

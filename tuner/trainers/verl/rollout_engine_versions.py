@@ -67,6 +67,11 @@ class EnginePin(Struct, frozen=True, kw_only=True):
     file: str  # by its name, with that of its folder
     exact: bool = True  # no older one is allowed
     torch: str = ""  # that the file pins, where it is what bounds the engine
+    oldest: str = ""  # that goes with this torch; empty where nothing says
+
+    def excludes(self, version: str) -> bool:
+        """Whether a version is older than any that goes with the torch."""
+        return bool(self.oldest) and not at_least(version, self.oldest)
 
 
 _ALLOWED_BY = {
@@ -158,14 +163,20 @@ def _passed_over(
 
 def _capped(pin: EnginePin | None, release: str, newest: tuple[str, str, bool]) -> tuple[str, str, bool]:
     """The newest version, or the one that a repository allows where that is older and runs with a release."""
-    if pin is None or pin.exact or at_least(pin.version, newest[0]):
+    if pin is None or pin.exact or (at_least(pin.version, newest[0]) and not pin.excludes(newest[0])):
         return newest
     if _refusal(pin.engine, release, pin.version) is not None:
         return newest
     text = _("the newest that {file} allows")
     if pin.torch:
         text = _("the newest that goes with torch {torch}, which {file} pins")
-    return pin.version, text.format(file=pin.file, torch=pin.torch), newest[2]
+    version = pin.version
+    allowed = _allowed(pin.engine, release)
+    if pin.excludes(newest[0]) and not _allows(allowed, version):
+        if not _allows(allowed, pin.oldest):
+            return newest
+        version = allowed.newest  # of those with this torch
+    return version, text.format(file=pin.file, torch=pin.torch), newest[2]
 
 
 def _newest(rollout_engine: RolloutEngine, release: str, code: "TrainerCode | None") -> tuple[str, str, bool]:

@@ -80,5 +80,16 @@ def torch_of_vllm(version: str) -> str:
 
 
 def newest_vllm_with(torch: str) -> str:
-    """The newest vLLM that goes with a version of torch; empty of a torch that none of them asks for."""
-    return _NEWEST_WITH.get(torch, "")
+    """The newest vLLM that goes with a version of torch; empty of a torch that none of them asks for.
+
+    Args:
+        torch: a version, or a series such as ``2.6``.
+    """
+    of_series = [newest for one, newest in _NEWEST_WITH.items() if one.startswith(f"{torch}.")]
+    return _NEWEST_WITH.get(torch, of_series[-1] if of_series else "")
+
+
+def oldest_vllm_with(torch: str) -> str:
+    """The oldest vLLM that goes with a version of torch, or with a series; empty where nobody looked."""
+    of_series = [since for since, one in _OF_VLLM if one == torch or one.startswith(f"{torch}.")]
+    return of_series[-1] if of_series else ""

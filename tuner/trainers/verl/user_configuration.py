@@ -33,7 +33,7 @@ from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.copy_of_launch import CopyOfLaunch
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
-from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, having_keys, in_doubt
+from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, having_keys, in_doubt, running
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
@@ -88,6 +88,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     keys: dict[Path, Location]
     program: str = ""  # the module or file that the launch starts; empty where nobody says
     folder: str = ""  # where the configuration lies, or is typed; empty where nobody says
+    launched_in: str = ""  # where the launch itself lies, if the configuration lies elsewhere
     package: str = ""  # the installed verl that would run it, where that release is not bundled
     python_path: tuple[str, ...] = ()  # folders that a script starts it in, and has Python look in
     requested: bool = False  # the user names the release that it is laid on
@@ -198,10 +199,9 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             has_key=partial(has_key, schema, self.started),
             defaults_of="" if private is None else private.name,
             has_statement=self._statements_of(code),
-            newest_required=partial(self.copies.newest_required, self.folder, self.installed)
-            if self.folder
-            else None,
-            installs=partial(self.copies.installs, self.folder) if self.folder else None,
+            newest_required=self._newest_required if self.folder else None,
+            installs=self._installs if self.folder else None,
+            said_missing=partial(self.copies.said_missing, self.folder, self._files) if self.folder else None,
             misses_file=partial(_is_missing, folder=self.folder, starts=self.python_path)
             if self.folder
             else None,
@@ -210,6 +210,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             started=self.program,
             shown_gpus=shown_gpus(self.processes),
             composed=None if self._whole_configuration is None else self._whole_configuration.tree,
+            takes_any=self.primary is not None and self.primary.by_program,
         )
         settings.rest_on(defaults.settings)
         layers.refuse_plain(partial(reads_section, settings, version))
@@ -287,6 +288,12 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """Whether a launch names the documents: its program reads the keys that they add."""
         return self.primary is not None and bool(self.program or self.primary.name)
 
+    @cached_property
+    def _files(self) -> tuple[str, ...]:
+        """The files that the user's settings stand in."""
+        sources = dict.fromkeys(place.source for place in self.keys.values())
+        return tuple(source for source in sources if source != COMMAND_LINE)
+
     @property
     def missing(self) -> "MissingConfiguration | None":
         """A configuration that the launch names, and that is not here."""
@@ -338,6 +345,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             program=self.program,
             of_project=self.fork is not None,
             settled=self.primary is not None and self.primary.by_code,
+            laid_on=self.laid_on,
         )
 
     def _trainer_defaults(self, version: str) -> Defaults:
@@ -361,10 +369,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if by_package and (pinned := pinned_release(self.folder, self.installed)) is not None:
             own = any(one.name == RELEASES.trainer for one in self.installed)
             return pinned if own else in_doubt(pinned, self.required_keys, self.configs)
+        spoken = self._spoken if nothing_tells else None
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
-            of_program = told_by_program(self.started, self._bounded if nothing_tells else None)
+            if spoken is not None and not spoken.plausible:
+                return spoken
+            of_program = told_by_program(self.started, spoken or (self._bounded if nothing_tells else None))
             return None if of_program is None else self._as_likely(of_program)
         if self.fork is None and likeness is None and (required := self.required) is not None:
             choice = required.choice or told_release(None, self.program, None, "")
@@ -376,7 +387,26 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         )
         if told is not None:
             return told
+        if spoken is not None:
+            return self._as_likely(spoken) if spoken.plausible else spoken
         return self._as_likely((self._bounded if nothing_tells else None) or RELEASES.newest_of(BUNDLED))
+
+    @property
+    def _spoken(self) -> ReleaseChoice | None:
+        """The release that the launch or what lies around it speaks of, which has its keys and program."""
+        if not self.folder or not self.program:  # settings alone are of no launch that ran
+            return None
+        sources = [location.source for location in self.keys.values()]
+        values = [str(one.value) for one in self.arguments.overrides]
+        words = (
+            *dict.fromkeys(sources),
+            *(value for value in (self.program, *values) if value.endswith(".py")),
+        )
+        among = running(self.required_keys, self.configs, self.program)
+        spoken = self.copies.spoken_release(words, self.program, self.folder, self.python_path, among)
+        if spoken is None or not spoken.plausible:
+            return spoken
+        return self.copies.bounded_release(self.folder, self.installed, spoken.plausible) or spoken
 
     def _as_likely(self, guess: ReleaseChoice) -> ReleaseChoice:
         """A guess among the releases that have the program, what it imports and the keys of the launch."""
@@ -436,7 +466,24 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if not self.folder and not self.installed:
             return ()
         copy = None if code is None or not code.has_trainer else code.root.parent
-        return self.copies.engine_pins(self.folder, self.installed, copy)
+        return self.copies.engine_pins(self._places[0], self.installed, copy)
+
+    def _newest_required(self, package: str) -> str | None:
+        """The newest version of a package that the files around the launch allow, else those of the copy."""
+        for place in self._places:
+            version = self.copies.newest_required(place, self.installed, package)
+            if version is not None:
+                return version
+        return None
+
+    def _installs(self, package: str) -> bool:
+        """Whether files around the launch or the copy say to install a package."""
+        return any(self.copies.installs(place, package) for place in self._places)
+
+    @cached_property
+    def _places(self) -> tuple[str, ...]:
+        """The folders around which files say what is installed, that of the launch first."""
+        return tuple(dict.fromkeys((self.launched_in or self.folder, self.folder)))
 
     @property
     def processes_per_node(self) -> "Count | None":
@@ -472,7 +519,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             return None
         from tuner.trainers.verl.whole_configuration import whole_configuration  # few launches have one
 
-        return whole_configuration(primary.document, self.arguments.overrides)
+        taking_any = primary.by_program
+        return whole_configuration(primary.document, self.arguments.overrides, takes_any=taking_any)
 
     @property
     def _of_unknown_release(self) -> bool:

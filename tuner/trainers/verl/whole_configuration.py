@@ -26,12 +26,15 @@ class WholeConfiguration(Struct, frozen=True, kw_only=True):
     refused: tuple[UnknownKey, ...]
 
 
-def whole_configuration(document: Document, overrides: Iterable[Override]) -> WholeConfiguration:
+def whole_configuration(
+    document: Document, overrides: Iterable[Override], *, takes_any: bool = False
+) -> WholeConfiguration:
     """The configuration of a file that rests on no other.
 
     Args:
         document: the file.
         overrides: of the launch, in their order.
+        takes_any: a program lays them on the file without Hydra, which would refuse new ones.
     """
     tree: Tree = {key: value for key, value in document.tree.items() if key != "hydra"}
     refused: list[UnknownKey] = []
@@ -39,7 +42,7 @@ def whole_configuration(document: Document, overrides: Iterable[Override]) -> Wh
         if override.package is not None or "/" in override.key:
             continue
         path = split_key(override.key)
-        if override.kind not in _ADDS and not contains(tree, path):
+        if not (takes_any or override.kind in _ADDS or contains(tree, path)):
             refused.append(
                 UnknownKey(
                     key=dotted(path),

@@ -11,7 +11,7 @@ from tuner.trainers.proposal_writer import FreeFields, ProposalWriter
 from tuner.trainers.verl.fields import head as heads
 from tuner.trainers.verl.parts import parts
 from tuner.trainers.verl.read import read
-from tuner.trainers.verl.roles import reference_sharing
+from tuner.trainers.verl.roles import reference_model_path, reference_sharing
 from tuner.trainers.verl.source import ReleaseSettings, source_of
 from tuner.workload import Workload
 
@@ -51,7 +51,7 @@ def proposal_writer(
             rollout_engine_version=None if rollout is None else rollout.engine_version,
             lengths=before.batch.lengths,
             zero_advantage_ratio=before.batch.zero_advantage_ratio,
-            service_models=_service_models(before),
+            service_models=_service_models(before, settings, version),
         )
         may_chunk = rollout is not None and rollout.may_chunk  # no setting tells it
         return again.with_rollout(may_chunk=True) if may_chunk else again
@@ -84,9 +84,12 @@ def _reader(code: "TrainerCode | None", settings: Settings) -> Callable[[str], b
     return ReadKeys(code, settings.tree, settings.started).__contains__
 
 
-def _service_models(workload: Workload) -> dict[str, ModelShape]:
-    """The models of services by what the configuration calls them."""
-    return {service.name: service.model for service in workload.services if service.model is not None}
+def _service_models(workload: Workload, settings: Settings, version: str) -> dict[str, ModelShape]:
+    """The models of services, and of a reference of its own, by what the configuration calls them."""
+    models = {service.name: service.model for service in workload.services if service.model is not None}
+    reference = None if workload.reference is None else workload.reference.model
+    path = None if reference is None else reference_model_path(source_of(settings, version))
+    return models if reference is None or path is None else {**models, path: reference}
 
 
 def _followers(before: Workload, source: ReleaseSettings) -> Mapping[str, str]:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tuner.trainers.verl.code_of_keys.digest import digest, functions, sizes, words
 from tuner.trainers.verl.code_of_keys.released import FILE
-from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, WORDS, TrainerFunction
+from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, WORDS
+from tuner.trainers.verl.code_of_keys.trainer_function import TrainerFunction
 from tuner.trainers.verl.releases import BUNDLED
 
 _Bits = dict[str, int]

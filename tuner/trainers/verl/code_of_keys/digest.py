@@ -15,7 +15,9 @@ _NOT_DONE = frozenset(
 )
 _TOLD = frozenset({"print", "log_gpu_memory_usage", "log_with_rank", "log_print", "print_rank_0"})
 _MODELS = frozenset({"actor_module", "critic_module"})  # the attributes that hold the model
-_PASSES = _MODELS | {"_forward_micro_batch", "forward_step"}
+FORWARDS = frozenset({"_forward_micro_batch", "forward_step"})
+_PASSES = _MODELS | FORWARDS
+PASS = "pass-"  # how words begin that number the passes in a row
 _WIDE = re.compile(r"logits|hidden_state|softmax|top_?k\b|kl_div|vocab", re.IGNORECASE)
 _TELLERS = frozenset({"logger", "logging", "warnings"})
 
@@ -49,7 +51,7 @@ def sizes(function: Function) -> frozenset[str]:
     wide = {
         word for word in {*words(function), *_named(function)} if word.isidentifier() and _WIDE.search(word)
     }
-    return frozenset(wide | {f"pass-{number + 1}" for number in range(_passes(function.body))})
+    return frozenset(wide | {f"{PASS}{number + 1}" for number in range(_passes(function.body))})
 
 
 def calls_model(function: Function) -> bool:

@@ -6,31 +6,24 @@ update whose batches are dynamic. ``a|b`` are two spellings of one thing.
 
 from msgspec import Struct
 
+from tuner.trainers.verl.code_of_keys.megatron_functions import (
+    MEGATRON_BUILD,
+    MEGATRON_FORWARD,
+    MEGATRON_LOG_PROB,
+    MEGATRON_OF_ACTOR,
+    MEGATRON_OF_REFERENCE,
+    MEGATRON_OFFLOAD,
+    MEGATRON_PASSES,
+    MEGATRON_ROLLOUT,
+    MEGATRON_UPDATE,
+)
+from tuner.trainers.verl.code_of_keys.rollout_functions import BY_ENGINE, ENGINES, GENERATES
+from tuner.trainers.verl.code_of_keys.trainer_function import TrainerFunction, functions_of
+
 _ACTOR, _CRITIC = "workers/actor/dp_actor.py", "workers/critic/dp_critic.py"
 _WORKERS, _ENGINE_WORKERS = "workers/fsdp_workers.py", "workers/engine_workers.py"
 _ENGINE = "workers/engine/fsdp/transformer_impl.py"
-_SGLANG = "workers/rollout/sglang_rollout"
-_VLLM, _TRAINER = "workers/rollout/vllm_rollout", "trainer/ppo/ray_trainer.py"
-
-
-class TrainerFunction(Struct, frozen=True, kw_only=True):
-    """A function of a class of the trainer, whatever releases have it."""
-
-    file: str  # below the package
-    owner: str  # its class
-    name: str
-    engine: bool | None = None  # whether the model engines run it, or the legacy workers; None: both
-
-    @property
-    def key(self) -> str:
-        """What tells it from all others."""
-        return f"{self.file}:{self.owner}.{self.name}"
-
-    @property
-    def engines(self) -> frozenset[str]:
-        """The engines that it is for, of the trainer and of the rollout; none where it serves any."""
-        words = {"fsdp": ("fsdp", "/dp_"), "vllm": ("vllm",), "sglang": ("sglang",)}
-        return frozenset(name for name, parts in words.items() if any(part in self.file for part in parts))
+_TRAINER = "trainer/ppo/ray_trainer.py"
 
 
 class KeyRow(Struct, frozen=True, kw_only=True):
@@ -46,67 +39,68 @@ class KeyRow(Struct, frozen=True, kw_only=True):
     @property
     def rests(self) -> tuple[tuple[TrainerFunction, tuple[str, ...]], ...]:
         """The functions, each with the words that count there."""
-        loop = _FIT if self.in_loop else ()
-        return (*((one, self.words) for one in self.functions), *((one, self.in_loop) for one in loop))
+        loop = ((one, self.in_loop) for one in (_FIT if self.in_loop else ()))
+        generating = ((one, BY_ENGINE) for one in (GENERATES if self.of_rollout else ()))
+        return (*((one, self.words) for one in self.functions), *loop, *generating)
+
+    @property
+    def of_rollout(self) -> bool:
+        """Whether its keys act through the engine alone, which then has to generate the answers."""
+        return self.functions[:1] in (_ROLLOUT[:1], ENGINES[:1])
 
 
-def _functions(file: str, names: str, engine: bool | None = None) -> tuple[TrainerFunction, ...]:
-    pairs = (name.split(".") for name in names.split())
-    return tuple(TrainerFunction(file=file, owner=owner, name=name, engine=engine) for owner, name in pairs)
-
-
-_WORKER = "ActorRolloutRefWorker"
+_WORKER, _HEAD = "ActorRolloutRefWorker", "FSDPEngineWithLMHead"
 _UPDATE = (
-    *_functions(_ACTOR, "DataParallelPPOActor.update_policy", False),
-    *_functions(_ENGINE_WORKERS, "TrainingWorker.train_batch", True),
+    *functions_of(_ACTOR, "DataParallelPPOActor.update_policy", False),
+    *functions_of(_ENGINE_WORKERS, "TrainingWorker.train_batch", True),
+    *MEGATRON_UPDATE,
 )
 _LOG_PROB = (
-    *_functions(_ACTOR, "DataParallelPPOActor.compute_log_prob", False),
-    *_functions(_ENGINE_WORKERS, "TrainingWorker.infer_batch", True),
+    *functions_of(_ACTOR, "DataParallelPPOActor.compute_log_prob", False),
+    *functions_of(_ENGINE_WORKERS, "TrainingWorker.infer_batch", True),
+    *MEGATRON_LOG_PROB,
 )
-_PASSES = _functions(_ENGINE, "FSDPEngine.forward_backward_batch", True)
-_OF_ACTOR = _functions(_WORKERS, f"{_WORKER}.compute_log_prob", False)
-_OF_REFERENCE = _functions(_WORKERS, f"{_WORKER}.compute_ref_log_prob", False)
+_PASSES = (*functions_of(_ENGINE, "FSDPEngine.forward_backward_batch", True), *MEGATRON_PASSES)
+_OF_ACTOR = (*functions_of(_WORKERS, f"{_WORKER}.compute_log_prob", False), *MEGATRON_OF_ACTOR)
+_OF_REFERENCE = (*functions_of(_WORKERS, f"{_WORKER}.compute_ref_log_prob", False), *MEGATRON_OF_REFERENCE)
 _FORWARD = (
-    *_functions(_ACTOR, "DataParallelPPOActor._forward_micro_batch", False),
-    *_functions(
-        _ENGINE, "FSDPEngineWithLMHead.prepare_model_inputs FSDPEngineWithLMHead.prepare_model_outputs", True
+    *functions_of(_ACTOR, "DataParallelPPOActor._forward_micro_batch", False),
+    *functions_of(
+        _ENGINE, f"{_HEAD}.prepare_model_inputs {_HEAD}.prepare_model_outputs {_HEAD}.forward_step", True
     ),
+    *MEGATRON_FORWARD,
 )
 _BUILD = (
-    *_functions(_WORKERS, f"{_WORKER}._build_model_optimizer", False),
-    *_functions(_ENGINE, "FSDPEngine._build_module FSDPEngine._build_fsdp_module", True),
+    *functions_of(_WORKERS, f"{_WORKER}._build_model_optimizer", False),
+    *functions_of(_ENGINE, "FSDPEngine._build_module FSDPEngine._build_fsdp_module", True),
+    *MEGATRON_BUILD,
 )
 _OFFLOAD = (
-    *_functions(_WORKERS, f"{_WORKER}.__init__ {_WORKER}.update_actor", False),
-    *_functions(_ENGINE, "FSDPEngine.__init__ FSDPEngine.to", True),
+    *functions_of(_WORKERS, f"{_WORKER}.__init__ {_WORKER}.update_actor", False),
+    *functions_of(_ENGINE, "FSDPEngine.__init__ FSDPEngine.to", True),
+    *MEGATRON_OFFLOAD,
 )
 _ROLLOUT = (
-    *_functions(_WORKERS, f"{_WORKER}._build_rollout", False),
-    *_functions(_ENGINE_WORKERS, f"{_WORKER}.init_model", True),
-)
-_ENGINES = (
-    *_functions(f"{_VLLM}/vllm_rollout.py", "vLLMRollout.__init__"),
-    *_functions(f"{_VLLM}/vllm_rollout_spmd.py", "vLLMRollout.__init__"),
-    *_functions(f"{_VLLM}/vllm_async_server.py", "AsyncvLLMServer.init_engine vLLMHttpServer.launch_server"),
-    *_functions(
-        f"{_SGLANG}/sglang_rollout.py", "SGLangRollout.__init__ SGLangRollout._init_inference_engine"
-    ),
-    *_functions(f"{_SGLANG}/async_sglang_server.py", "SGLangHttpServer.launch_server"),
+    *functions_of(_WORKERS, f"{_WORKER}._build_rollout", False),
+    *functions_of(_ENGINE_WORKERS, f"{_WORKER}.init_model", True),
+    *MEGATRON_ROLLOUT,
 )
 _SLEEP = (
-    *_functions("workers/sharding_manager/fsdp_vllm.py", "FSDPVLLMShardingManager.__enter__", False),
-    *_functions("workers/sharding_manager/fsdp_vllm.py", "FSDPVLLMShardingManager.__exit__", False),
-    *_functions(_WORKERS, f"{_WORKER}.rollout_mode {_WORKER}.trainer_mode", False),
-    *_functions(_ENGINE_WORKERS, f"{_WORKER}.update_weights", True),
+    *functions_of("workers/sharding_manager/fsdp_vllm.py", "FSDPVLLMShardingManager.__enter__", False),
+    *functions_of("workers/sharding_manager/fsdp_vllm.py", "FSDPVLLMShardingManager.__exit__", False),
+    *functions_of(_WORKERS, f"{_WORKER}.rollout_mode {_WORKER}.trainer_mode", False),
+    *functions_of(_ENGINE_WORKERS, f"{_WORKER}.update_weights", True),
 )
-_FIT = _functions(_TRAINER, "RayPPOTrainer.fit")
-_CRITIC_UPDATE = _functions(_CRITIC, "DataParallelPPOCritic.update_critic", False)
-_CRITIC_VALUES = _functions(_CRITIC, "DataParallelPPOCritic.compute_values", False)
-_CRITIC_FORWARD = _functions(_CRITIC, "DataParallelPPOCritic._forward_micro_batch", False)
-_CRITIC_BUILD = _functions(_WORKERS, "CriticWorker._build_critic_model_optimizer", False)
+_FIT = functions_of(_TRAINER, "RayPPOTrainer.fit")
+_CRITIC_UPDATE = functions_of(_CRITIC, "DataParallelPPOCritic.update_critic", False)
+_CRITIC_VALUES = functions_of(_CRITIC, "DataParallelPPOCritic.compute_values", False)
+_CRITIC_FORWARD = functions_of(_CRITIC, "DataParallelPPOCritic._forward_micro_batch", False)
+_CRITIC_BUILD = functions_of(_WORKERS, "CriticWorker._build_critic_model_optimizer", False)
 
-_CALLS = ("_forward_micro_batch", "backward", "prepare_micro_batches", "forward_step")
+_CALLS = (
+    *("_forward_micro_batch", "backward", "prepare_micro_batches", "forward_step"),
+    "forward_backward_batch|train_batch|infer_batch",
+)
 _SPLITS = ("split|chunk", "ppo_micro_batch_size_per_gpu|ppo_micro_batch_size", "micro_batch_size_per_gpu")
 _BUDGETS = ("rearrange_micro_batches|prepare_dynamic_batch", "use_dynamic_bsz")
 _LENGTHS = (
@@ -199,14 +193,22 @@ ROWS = (
         words=("reshard_after_forward",),
     ),
     KeyRow(
-        keys=("actor.fsdp_config.param_offload",),
+        keys=("actor.fsdp_config.param_offload", "actor.megatron.param_offload"),
         functions=_OFFLOAD,
-        words=("param_offload", "_is_offload_param", "load_fsdp_model_to_gpu|load_fsdp_param_and_grad"),
+        words=(
+            *("param_offload", "_is_offload_param", "load_fsdp_model_to_gpu|load_fsdp_param_and_grad"),
+            "load_megatron_model_to_gpu",
+        ),
     ),
     KeyRow(
-        keys=("actor.fsdp_config.optimizer_offload",),
+        keys=("actor.fsdp_config.optimizer_offload", "actor.megatron.optimizer_offload"),
         functions=_OFFLOAD,
-        words=("optimizer_offload", "_is_offload_optimizer", "load_fsdp_optimizer"),
+        words=(
+            "optimizer_offload",
+            "_is_offload_optimizer",
+            "load_fsdp_optimizer",
+            "load_megatron_optimizer",
+        ),
     ),
     KeyRow(
         keys=("rollout.tensor_model_parallel_size",),
@@ -214,7 +216,7 @@ ROWS = (
         words=("tensor_model_parallel_size",),
     ),
     *(
-        KeyRow(keys=(f"rollout.{name}",), functions=_ENGINES, words=(name,))
+        KeyRow(keys=(f"rollout.{name}",), functions=ENGINES, words=(name,))
         for name in (
             *("enforce_eager", "max_num_batched_tokens", "max_num_seqs"),
             *("enable_chunked_prefill", "max_model_len", "enable_prefix_caching"),
@@ -228,7 +230,7 @@ ROWS = (
     ),
     KeyRow(  # what the engine keeps in the trainer's phases
         keys=("rollout.gpu_memory_utilization",),
-        functions=(*_ENGINES, *_SLEEP),
+        functions=(*ENGINES, *_SLEEP),
         words=(*_SLEEPS, "gpu_memory_utilization"),
         in_loop=("sleep_replicas",),
     ),
@@ -284,5 +286,5 @@ def row_of(key: str) -> KeyRow | None:
 
 _BY_KEY = {key: row for row in ROWS for key in row.keys}
 FUNCTIONS = tuple(dict.fromkeys(function for row in ROWS for function, _words in row.rests))
-_GROUPS = (group for row in ROWS for group in (*row.words, *row.in_loop))
+_GROUPS = (group for row in ROWS for _function, words in row.rests for group in words)
 WORDS = frozenset(word for group in _GROUPS for word in group.split("|"))

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tuner.evidence import ChangedCode
+from tuner.trainers.verl.code_of_keys.digest import (
+    FORWARDS,
+    PASS,
+    calls_model,
+    digest,
+    functions,
+    sizes,
+    words,
+)
 from tuner.trainers.verl.code_of_keys.digest import Function as Node
-from tuner.trainers.verl.code_of_keys.digest import calls_model, digest, sizes, words
 from tuner.trainers.verl.code_of_keys.own_classes import (
     OwnClass,
     calls_super,
@@ -22,8 +30,9 @@ from tuner.trainers.verl.code_of_keys.own_classes import (
     methods,
     used_files,
 )
-from tuner.trainers.verl.code_of_keys.released import released
-from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, KeyRow, TrainerFunction, row_of
+from tuner.trainers.verl.code_of_keys.released import ReleasedFunction, released
+from tuner.trainers.verl.code_of_keys.rows import FUNCTIONS, KeyRow, row_of
+from tuner.trainers.verl.code_of_keys.trainer_function import TrainerFunction
 from tuner.trainers.verl.module_names import is_released
 from tuner.trainers.verl.trainer_code.statements import parsed
 
@@ -108,6 +117,7 @@ class CodeOfKeys:
         self, code: RunningCode, version: str, engines: frozenset[str], *, engine_workers: bool
     ) -> None:
         self._code, self._version, self._engines, self._engine = code, version, engines, engine_workers
+        self._release = f"verl {version}"
         self._trees: dict[str, ast.Module | None] = {}
         self._known: dict[KeyRow, ChangedCode | None] = {}
 
@@ -137,9 +147,34 @@ class CodeOfKeys:
             for one in self._in_place_of(function):
                 if isinstance(one, str):
                     if release.is_around(self._version):  # else another time's code does it elsewhere
-                        yield ChangedCode(place=one, release=f"verl {self._version}")
+                        yield ChangedCode(place=one, release=self._release)
                 elif digest(one.node) not in release.digests and self._touches(one, row, function, rests):
-                    yield ChangedCode(place=one.place, release=f"verl {self._version}")
+                    yield ChangedCode(place=one.place, release=self._release)
+        if row.by_size or row.at_model:
+            forward = [one for one, _rests in row.rests if one.name in FORWARDS]
+            yield from (change for one in forward for change in self._passes_beside(one))
+
+    def _passes_beside(self, forward: TrainerFunction) -> Iterator[ChangedCode]:
+        """Functions of no release that run its forward pass and keep something wide of what that returns."""
+        if not released()[forward.key].is_in(self._version) or forward.engine not in (None, self._engine):
+            return
+        copied = f"{self._code.package}/{forward.file}" if self._code.package else ""
+        own = {one.file for one in self._classes.get(forward.owner, ())}
+        for file in dict.fromkeys((copied, *sorted(own), *self._code.project_texts)):
+            text = self._code.texts.get(file, "")
+            tree = self._tree(file) if f".{forward.name}(" in text else None
+            for name, node in () if tree is None else functions(tree.body):
+                kept = sizes(node) if forward.name in words(node) else ()
+                wide = [word for word in kept if not word.startswith(PASS) and not self._may_keep(word)]
+                if wide and name.rpartition(".")[2] not in _NAMED and self._is_called(node.name):
+                    yield ChangedCode(place=f"{file}:{node.lineno} ({node.name})", release=self._release)
+
+    def _may_keep(self, word: str) -> bool:
+        """Whether a function of the release that runs the model has a word of something wide."""
+        return any(one.may_have(word, self._version) for one in released().values())
+
+    def _is_called(self, name: str) -> bool:
+        return any(f".{name}(" in text for text in self._code.texts.values())
 
     def _touches(
         self, one: _RunFunction, row: KeyRow, function: TrainerFunction, rests: tuple[str, ...]
@@ -153,7 +188,8 @@ class CodeOfKeys:
                 return True
         if row.by_size:
             kept = frozenset().union(*map(sizes, one.with_helpers))
-            if any(not release.may_have(word, self._version) for word in kept):
+            having = [release, *self._of_the_step(function)]
+            if any(not any(one.may_have(word, self._version) for one in having) for word in kept):
                 return True
         if calls_super(one.with_helpers, function.name):
             return False
@@ -163,15 +199,19 @@ class CodeOfKeys:
             said = frozenset().union(*map(words, one.of_class.values()))
         return any(said.isdisjoint(group.split("|")) for group in lost)
 
+    def _of_the_step(self, function: TrainerFunction) -> list[ReleasedFunction]:
+        """What prepares and takes apart a forward step in its class, which an own step may do itself."""
+        if function.name not in FORWARDS:
+            return []
+        prefix = f"{function.file}:{function.owner}."
+        return [one for key, one in released().items() if key.startswith(prefix)]
+
     def _in_place_of(self, function: TrainerFunction) -> Iterator[_RunFunction | str]:
         """What runs in its place, or the file whose class has none such; nothing where it runs itself."""
-        own = [one for one in self._classes.get(function.owner, ()) if function.name in self._methods(one)]
+        classes = [one for one in self._classes.get(function.owner, ()) if function.may_be_of(one.file)]
+        own = [one for one in classes if function.name in self._methods(one)]
         yield from (self._in_own(one, function.name) for one in own)
-        copied = [
-            one
-            for one in self._classes.get(function.owner, ())
-            if one.name == function.owner and function.owner not in one.bases
-        ]
+        copied = [one for one in classes if one.name == function.owner and function.owner not in one.bases]
         if own:
             return
         if copied:

@@ -76,7 +76,8 @@ def _other_reference(job: OmissionContext) -> str | None:
     if reference is None or not reference.separate:
         return None
     path = f"{_REFERENCE}.path"
-    other = job.settings.get(path) not in (None, job.settings.get("actor_rollout_ref.model.path"))
+    own = job.settings.get("actor_rollout_ref.model.path")
+    other = reference.model is None and job.settings.get(path) not in (None, own)
     return job.named(*((path,) if other else ()), f"{_REFERENCE}.{{hf_config_path,override_config}}.**")
 
 

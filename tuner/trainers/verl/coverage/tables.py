@@ -129,6 +129,8 @@ def _added(settings: Settings, part: AddedPart) -> LeftOut:
 def _further(settings: Settings, call: FurtherCall) -> LeftOut:
     """A pass over the batch that the loop of a copy of verl makes once more."""
     name = _("a further {function} of each step")
+    if call.in_some_steps:
+        name = _("a further {function} of some steps")
     reason = _("{line} of this copy of verl calls it once more than any release does")
     if call.counted:
         name = _("what a further {function} of each step takes otherwise than the first")

@@ -49,14 +49,21 @@ def packs_by_flash(context: EngineContext) -> bool:
     Without a word on attention verl asks for FlashAttention, which needs the package whatever is packed. A
     job that asks for another one may run where there is none.
 
+    Where the launch or a file around it says that the package cannot be had, packing needs it whatever
+    attention is asked for, up to the release that can do without.
+
     Source: verl 0.6.0 and 0.7.1 ``workers/actor/dp_actor.py`` (``unpad_input``), which imports it in the
-    first packed pass; 0.5.0 there, which imports it at once.
+    first packed pass; 0.5.0 there, which imports it at once; 0.9.1 ``utils/attention_utils.py``.
     """
     source = context.source
-    if source.engine_workers or not source.since("0.6.0") or source.since("0.9.1"):
+    if source.since("0.9.1"):
+        return False
+    if source.copy.lacks_flash:
+        return True
+    if source.engine_workers or not source.since("0.6.0"):
         return False
     asked = _attention_name(source, f"{context.switches}.attention", section_of(context))
-    return asked in (_OF_TORCH, _EAGER) and not _is_required(source)
+    return asked in (_OF_TORCH, _EAGER) and not source.copy.pins_flash
 
 
 def brings_flash(context: EngineContext) -> bool:
@@ -69,16 +76,12 @@ def brings_flash(context: EngineContext) -> bool:
     (``_fallback_unpad_input``).
     """
     source = context.source
+    if source.copy.lacks_flash:
+        return False
     packs = source.engine_workers or source.flag(f"{context.switches}.packed", default=False)
     if packs and not source.since("0.9.1"):
         return True
-    return _is_required(source)
-
-
-def _is_required(source: ReleaseSettings) -> bool:
-    """Whether a file around the launch asks for a version of flash-attn."""
-    newest = source.settings.newest_required
-    return newest is not None and newest("flash-attn") is not None
+    return source.copy.pins_flash
 
 
 def dense_rows_of(context: EngineContext) -> int | None:

@@ -44,8 +44,8 @@ def read_head(source: ReleaseSettings, model: ModelShape, engine: Engine) -> Out
     """The head of the actor, and of a reference that runs the same way.
 
     The reference computes no entropy, so that its own entropy switches mean nothing. flash-attn's
-    cross entropy is taken to be installed, as verl's images have it; Megatron has its own, over float32
-    logits.
+    cross entropy is taken to be installed, as verl's images have it, unless somebody says that it cannot be;
+    Megatron has its own, over float32 logits.
     """
     context = HeadContext(source=source, model=model, engine=engine)
     dtype = engine.compute_dtype if source.since("0.6.1") else DType.BFLOAT16  # autocast's
@@ -54,7 +54,8 @@ def read_head(source: ReleaseSettings, model: ModelShape, engine: Engine) -> Out
         scaling=_scaling(context),
         clones_logits=context.megatron and source.since("0.6.0"),
         logits_dtype=DType.FLOAT32 if context.megatron else dtype,
-        fused_cross_entropy=not context.megatron,
+        fused_cross_entropy=not context.megatron and not _lacks_flash_loss(source),
+        loops_tokens=_loops_tokens(context),
         slices_response=_slices_response(context),
         fusable=_fusable(context),
         rounding=_rounding(source),
@@ -91,6 +92,28 @@ def _slices_response(context: HeadContext) -> bool:
     source = context.source
     unpacked = not context.megatron and not context.engine.packed
     return unpacked and not source.engine_workers and not source.flag("actor.shared_prefixes")
+
+
+def _loops_tokens(context: HeadContext) -> bool:
+    """Whether the log-probability of each packed token is computed by itself, without flash-attn's kernel.
+
+    Source: verl 0.3.0.post1 to 0.9.1 ``utils/torch_functional.py`` (``logprobs_from_logits_v2``), which goes
+    row by row of logits in 16 bits; a row of packed logits is a token.
+    """
+    packed = context.engine.packed and not context.megatron
+    in_16_bits = context.engine.compute_dtype is not DType.FLOAT32
+    return _lacks_flash_loss(context.source) and packed and in_16_bits
+
+
+def _lacks_flash_loss(source: ReleaseSettings) -> bool:
+    """Whether flash-attn's cross entropy is not there, or the launch switches it off.
+
+    Source: verl 0.9.0 and 0.9.1 ``utils/torch_functional.py`` (``logprobs_from_logits``).
+    """
+    off = ("VERL_DISABLE_FLASH_ATTN_CE", "1") in (
+        (one.name, one.value) for one in source.settings.environment
+    )
+    return source.copy.lacks_flash or (off and source.since("0.9.0"))
 
 
 def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:

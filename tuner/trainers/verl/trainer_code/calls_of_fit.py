@@ -6,8 +6,9 @@ Nothing is imported or run.
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -16,6 +17,7 @@ from tuner.trainers.verl.trainer_code.sure_conditions import SureConditions
 
 TRAINER, _LOOP = "RayPPOTrainer", "fit"
 _SELF, _CONFIG = "self", "config"
+NO_ATTRIBUTES: Mapping[str, object] = MappingProxyType({})
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -43,6 +45,7 @@ def calls_of_fit(
     value_of: Callable[[tuple[str, ...], object], object],
     *,
     owner: str = TRAINER,
+    attributes: Mapping[str, object] = NO_ATTRIBUTES,
 ) -> tuple[LoopCall, ...]:
     """The calls in the loop of verl's own trainer.
 
@@ -51,14 +54,22 @@ def calls_of_fit(
         wanted: which of its calls of methods.
         value_of: the values of the launch, by which conditions are decided.
         owner: the class that has the loop.
+        attributes: of the trainer, that are no keys, with their values.
     """
     asked: list[tuple[str, ...]] = []
 
+    def key(node: ast.expr) -> tuple[str, ...]:
+        attribute = node.attr if isinstance(node, ast.Attribute) else ""
+        own = attribute in attributes and ast.unparse(node) == f"{_SELF}.{attribute}"
+        return (_SELF, attribute) if own else key_of(node)
+
     def value(key: tuple[str, ...], default: object) -> object:
+        if key[:1] == (_SELF,):
+            return attributes[key[1]]
         asked.append(key)
         return value_of(key, default)
 
-    conditions = SureConditions(key_of=key_of, value_of=value)
+    conditions = SureConditions(key_of=key, value_of=value)
     calls = []
     for node, function, around in _calls_of(text, owner, _LOOP):
         if not wanted(node):

@@ -22,9 +22,18 @@ class Multiplied(Struct, frozen=True, kw_only=True):
     factor: int
 
 
-def repeated(tree: ast.Module, value: Value) -> Iterator[Multiplied]:
-    """The calls of ``batch.repeat(repeat_times=...)`` while the trainer trains."""
-    for body in _functions(tree, lambda name: "validat" not in name):
+def bodies_that_repeat(tree: ast.Module) -> list[list[ast.stmt]]:
+    """The bodies of functions that repeat something while the trainer trains."""
+    return [
+        body
+        for body in _functions(tree, lambda name: "validat" not in name)
+        if any(_repeat_times(node) is not None for statement in body for node in ast.walk(statement))
+    ]
+
+
+def repeated(bodies: Iterable[Sequence[ast.stmt]], value: Value) -> Iterator[Multiplied]:
+    """The calls of ``batch.repeat(repeat_times=...)`` that may be run."""
+    for body in bodies:
         for statement in _followed(body, value):
             for node in ast.walk(statement):
                 times = _repeat_times(node)

@@ -195,7 +195,8 @@ class TrainerCode:
         """The values of an enumeration by the name of its class; empty where no file has it."""
         from tuner.trainers.verl.trainer_code.known_words import members  # few launches ask
 
-        return members(self._snapshot.files.texts, enumeration)
+        texts = self._snapshot.files.texts
+        return self.remembered(("members", enumeration), lambda: members(texts, enumeration))
 
     def registered(self, decorator: str, *, file: str = "", outside: str = "") -> tuple[str, ...]:
         """The names that a decorator registers, in files with one part in their path and not another."""

@@ -12,7 +12,8 @@ from tuner.versions import at_least, numbers
 
 _FILES = ("requirements.txt", "setup.py", "pyproject.toml")
 _OF_OTHER_CARDS = "npu"  # in the name of a file of what runs on Ascend cards alone
-_MORE = ("requirements*.txt", "*environment*.yml", "*environment*.yaml")  # the others are conda's
+#: The last ones are conda's.
+_MORE = ("requirements*.txt", "requirements/*.txt", "*environment*.yml", "*environment*.yaml")
 #: The files that say how something is installed, and what they hand to pip: ``pip install -r FILE``.
 _INSTALLING = ("README*", "Dockerfile*", "*install*.sh", "*setup*.sh")
 _HANDED = re.compile(r"\bpip3?\s+install\b[^\n#;&|]*?\s(?:-r|--requirement)[ =]?\s*[\"']?([\w.-]+\.txt)\b")
@@ -157,7 +158,7 @@ def _asking(package: str) -> re.Pattern[str]:
 def _named(root: Path) -> list[str]:
     """The files of a folder that say what is needed, by their names."""
     try:
-        more = [name for form in _MORE for name in [file.name for file in files_like(root, form)]]
+        more = [file.relative_to(root).as_posix() for form in _MORE for file in files_like(root, form)]
         more += [
             name
             for form in _INSTALLING

@@ -8,11 +8,13 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
 _WORD = re.compile(r"\w+")
 _NO_WORDS: frozenset[str] = frozenset()
+_KEPT = 8  # trees: a plan reads a job back again and again, and each time the same few files decide
 
 
 class Statement(Struct, frozen=True, kw_only=True):
@@ -24,8 +26,9 @@ class Statement(Struct, frozen=True, kw_only=True):
     stops: bool  # it is an assertion, or raises an error
 
 
+@lru_cache(maxsize=_KEPT)
 def parsed(text: str) -> ast.Module | None:
-    """A file's syntax tree; None of one that is no Python of this interpreter's, or too deep to be read."""
+    """A file's syntax tree, which nobody changes; None of what is no Python of this version, or too deep."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Python thinks of a user's file is not ours to say

@@ -1,0 +1,49 @@
+"""Numbers of GPUs that the layout of a job does not go with: what is planned there, and what is said."""
+
+import json
+from functools import cache
+from typing import Any
+
+from tests.cli.runner import Result, run
+from tests.plan.jobs import ROLLOUT, TYPED
+
+TENSOR = f"{ROLLOUT}.tensor_model_parallel_size"
+GIVEN = ("/dev/null", "--model", "qwen2.5-0.5b", "--verl-version", "0.9.1")
+
+
+@cache
+def planned(gpu: str, *more: str, held: str = "", form: str = "json") -> Result:
+    options = (*GIVEN, "--gpu", gpu, *(("--hold", held) if held else ()), "--output-format", form)
+    return run("plan", *options, "--", *TYPED, *more)
+
+
+def best(result: Result) -> dict[int, Any]:
+    """The best setting of each number of GPUs."""
+    assert result.code == 0, result.err
+    rows = json.loads(result.out)["capacity"]
+    return {row["plan"]["cluster"]["gpus"]: next(iter(row["plan"]["settings"]), None) for row in rows}
+
+
+def test_a_typed_number_of_gpus_below_the_engines_parallel_size_is_planned() -> None:
+    """The engine's tensor parallel size is an axis, whoever says how many GPUs there are."""
+    by_key = best(planned("h100-sxm", "trainer.n_gpus_per_node=1", f"{TENSOR}=4"))
+    by_option = best(planned("1xh100-sxm", f"{TENSOR}=4"))
+    assert by_key[1]["seconds"] == by_option[1]["seconds"]
+    assert f"{TENSOR}=1" in by_key[1]["overrides"]
+
+
+def test_what_the_largest_number_could_not_do_without_holds_for_smaller_ones() -> None:
+    wide, narrow = (best(planned("2xh100-sxm", f"{TENSOR}={size}")) for size in (4, 2))
+    assert wide[1]["seconds"] == narrow[1]["seconds"]
+
+
+def test_a_size_that_is_held_is_not_given_up() -> None:
+    result = planned("1xh100-sxm", f"{TENSOR}=2", held=TENSOR)
+    assert result.code == 2
+    assert "a replica needs 2 GPUs" in result.err and f"--hold keeps {TENSOR}" in " ".join(result.err.split())
+
+
+def test_a_number_without_room_for_what_is_held_says_so() -> None:
+    words = " ".join(planned("2xh100-sxm", f"{TENSOR}=2", held=TENSOR, form="text").out.split())
+    assert "1 x h100-sxm cannot be read: " in words and "a replica needs 2 GPUs" in words
+    assert not best(planned("2xh100-sxm", f"{TENSOR}=2", held=TENSOR))[1]
