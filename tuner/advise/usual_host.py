@@ -1,6 +1,7 @@
 """How much host memory a node has where nobody says: what a job asks for beyond it has to be told."""
 
 from tuner.memory import Estimate
+from tuner.memory.host.loading import is_kept_of_loading
 from tuner.units import GIB
 
 # For each GPU of a node: NVIDIA's DGX A100 comes with 1 TB or 2 TB for eight, DGX H100 with 2 TB.
@@ -17,7 +18,11 @@ def is_usual(host_bytes: int, most_bytes: int, gpus_per_node: int) -> bool:
 
 
 def may_lack_host(estimate: Estimate, gpus_per_node: int) -> bool:
-    """Whether a node may have too little host memory: less than is known of it, else than is usual."""
+    """Whether a node may have too little host memory: less than is known of it, else than is usual.
+
+    What processes keep of loading experts is left out where nothing is known: it may be nothing.
+    """
     if estimate.host_capacity_bytes is not None:
         return estimate.host_high_bytes > estimate.host_capacity_bytes
-    return not is_usual(estimate.host_bytes, estimate.host_high_bytes, gpus_per_node)
+    terms = [term for term in estimate.host_terms if not is_kept_of_loading(term)]
+    return not is_usual(sum(term.bytes for term in terms), sum(term.high for term in terms), gpus_per_node)

@@ -344,7 +344,8 @@ class StepMemory:
         """Why the job could not run, however much memory its GPUs had to spare."""
         reasons = list(start_problems(self._workload.at_rest))
         limit = self._workload.cluster.host_memory_bytes
-        if limit is not None and self.host_bytes > limit:
+        sure = sum(term.bytes for term in self.host_terms if not term.may_be_nothing)
+        if limit is not None and sure > limit:
             reasons.append(_("offloaded states and copies take more host memory than a node has"))
         return tuple(reasons)
 

@@ -10,11 +10,13 @@ from tuner.consultation.result import Consultation
 from tuner.counted import counted
 from tuner.language import _
 from tuner.memory import Estimate, RolloutMemory, Term
+from tuner.memory.host.loading import is_kept_of_loading
 from tuner.memory.rollout.share import FRACTION_MEANS
 from tuner.render.bars import chart
 from tuner.render.block import block, contributions
 from tuner.render.brief import brief
 from tuner.render.document.parts import AnswerDocument, Drawing, Entry, Heading, Paragraph, Part
+from tuner.render.host_words import in_all, kept_of_loading, starts_where, states_and_copies
 from tuner.render.input_notes import host_of_script, side_servers
 from tuner.render.numbers import gib
 from tuner.render.premises import premises, premises_in_short
@@ -309,6 +311,7 @@ def _beside_verdict(answer: Consultation) -> Iterator[str]:
     """What a reader has to know with the verdict: what fits at all, and what is asked of the host."""
     yield from carried(answer)
     yield from wanted_host(answer.advice)
+    yield from kept_of_loading(answer.advice.estimate, answer.advice.workload.cluster.gpus_per_node)
     yield from host_of_script(answer)
 
 
@@ -318,21 +321,13 @@ def wanted_host(advice: Advice) -> Iterator[str]:
     What images of an assumed size take is no condition: it is said with what is assumed.
     """
     estimate, assumed = advice.estimate, _assumed_images(advice)
+    known = [one for one in estimate.host_terms if one not in assumed and not is_kept_of_loading(one)]
     if advice.workload.unmodelled_engine or estimate.host_capacity_bytes is not None:
         return
-    sure = estimate.host_bytes - sum(term.bytes for term in assumed)
-    most = estimate.host_high_bytes - sum(term.high for term in assumed)
+    sure, most = sum(term.bytes for term in known), sum(term.high for term in known)
     gpus = advice.workload.cluster.gpus_per_node
     if not is_usual(sure, most, gpus):
-        text = _("It starts only where each node has {host} of host memory")
-        if most > sure:
-            text = _(
-                "It starts only where each node has {host} of host memory, or up to {most} where pinned "
-                "memory is rounded up to powers of two"
-            )
-        yield _("{text}; --host-memory says what yours have.").format(
-            text=text.format(host=gib(sure), most=gib(most))
-        )
+        yield _("{text}; --host-memory says what yours have.").format(text=starts_where(known))
     shown = advice.workload.batch.images
     if shown is not None and may_lack_host(estimate, gpus):
         yield from (_of_images(shown, term) for term in assumed)
@@ -362,6 +357,18 @@ def _of_images(shown: Images, term: Term) -> str:
 
 def _host(estimate: Estimate) -> str:
     """Host memory of a node, and whether it may be more than there is."""
+    limit, most = estimate.host_capacity_bytes, estimate.host_high_bytes
+    states = states_and_copies(estimate.host_terms)
+    if not states or len(states) == len(estimate.host_terms):
+        return _of_one_kind(estimate)
+    text = in_all(estimate)
+    if limit is None or estimate.host_is_short or most <= limit:
+        return full_stop(text)
+    return _("{pinned}, which is more than a node has.").format(pinned=text)
+
+
+def _of_one_kind(estimate: Estimate) -> str:
+    """Host memory where there are no processes to be counted, or nothing but them."""
     limit, most = estimate.host_capacity_bytes, estimate.host_high_bytes
     host = gib(estimate.host_bytes)
     if limit is None:

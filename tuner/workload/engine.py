@@ -187,6 +187,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     dense_rows: Annotated[int | None, UNPUBLISHED] = None  # causal rows this long have a mask of all pairs
     torch: Annotated[str, UNPUBLISHED] = ""  # its version, where rows are paired; empty: nobody says
     loops_experts: bool = False  # FSDP: routed experts run one after the other, not in grouped products
+    keeps_loaded_experts: Annotated[bool, UNPUBLISHED] = False  # FSDP: the host memory they were loaded with
     lora: Lora | None = None
     second: SecondFsdp | None = None  # None: not under FSDP1, or FSDP2 is not to be had in its place
     recomputes_parts: bool = False  # Megatron: of its own choice, which are taken for the attention core

@@ -16,6 +16,8 @@ from tuner.memory.fsdp import states as fsdp_states
 from tuner.memory.host.controller import controller_terms
 from tuner.memory.host.flat_units import unit_numbers, units_on_host_bytes
 from tuner.memory.host.images import images_on_host
+from tuner.memory.host.loading import kept_of_loading
+from tuner.memory.host.processes import gpu_processes
 from tuner.memory.ledger.formula import as_written, ceil_div
 from tuner.memory.ledger.stated_terms import MOST, Size, pinned, stated
 from tuner.memory.ledger.terms import Item, Term
@@ -283,6 +285,7 @@ def host_terms(workload: Workload) -> tuple[Term, ...]:
     terms: list[Term | None] = []
     for model, engine, role in engines:
         terms.append(weights_on_host(model, engine, role, gpus))
+        terms.append(kept_of_loading(model, engine, role, gpus))
         if role not in ("reference", "reward"):
             terms.append(optimizer_on_host(model, engine, role, gpus))
             terms.append(cpu_step_on_host(model, engine, role, gpus))
@@ -293,6 +296,7 @@ def host_terms(workload: Workload) -> tuple[Term, ...]:
         *carried_on_host(workload),
         *saved_on_host(workload),
         *controller_terms(workload),
+        gpu_processes(workload),
     ]
     terms += [
         engine_copy(served_workload, f"{service.role.value}_weights")

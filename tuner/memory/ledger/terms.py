@@ -69,6 +69,11 @@ class Term(Struct, frozen=True, kw_only=True):
         return self.bytes if self.high_bytes is None else self.high_bytes
 
     @property
+    def may_be_nothing(self) -> bool:
+        """Whether it may not be there at all, so that nothing that is sure can be said by it."""
+        return self.low == 0 < self.bytes
+
+    @property
     def interval_bytes(self) -> BytesInterval:
         """The least and the most bytes it may have."""
         return self.low, self.high
@@ -320,7 +325,11 @@ class Estimate(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def host_is_short(self) -> bool:
         """Whether a node has too little host memory."""
-        return self.host_capacity_bytes is not None and self.host_bytes > self.host_capacity_bytes
+        limit = self.host_capacity_bytes
+        return (
+            limit is not None
+            and sum(term.bytes for term in self.host_terms if not term.may_be_nothing) > limit
+        )
 
     def fits(self, headroom: float = 0.0) -> bool:
         """True when every phase stays below the capacity less ``headroom`` (a share of it)."""

@@ -20,7 +20,8 @@ _OF_RECIPE = "recipe."
 _VARIABLES = frozenset(
     {
         *("MAX_PIXELS", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
-        *("VLLM_ATTENTION_BACKEND", "VLLM_USE_V1", "VERL_DISABLE_FLASH_ATTN_CE"),
+        *("MALLOC_MMAP_THRESHOLD_", "VERL_DISABLE_FLASH_ATTN_CE"),
+        *("VLLM_ATTENTION_BACKEND", "VLLM_USE_V1"),
     }
 )
 _VEOMNI: Path = ("actor_rollout_ref", "actor", "veomni")  # of its configuration alone

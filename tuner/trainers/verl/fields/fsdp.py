@@ -31,6 +31,7 @@ from tuner.trainers.verl.fields.attention import (
     packs_by_flash,
     section_of,
 )
+from tuner.trainers.verl.fields.loading import keeps_loaded_experts
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
@@ -95,6 +96,7 @@ def read_fsdp(
         # flash attention of transformers gets positions or a mask alone
         reads_positions=attention is Attention.SEQUENCES,
         loops_experts=not source.since("0.9.0"),  # which needs transformers 5, and its grouped products
+        keeps_loaded_experts=table is None and keeps_loaded_experts(context),
         frees_root=_frees_root(context),
         prefetch_effective=_prefetches(context),
         layers_installed=source.copy.installs_liger,
