@@ -163,7 +163,7 @@ def plan_answer(
         plan=best,
         rows=capacity(plans),
         relaxations=relaxations_of(
-            best, asked, PlannedJob(job=job, premises=main, before=before), anew=not fits
+            best, asked, PlannedJob(read=job, premises=main, before=before), anew=not fits
         ),
         more=None if fits else on_more(asked, clusters, job),
         steps=steps_of(job.loaded, premises.data_rows),

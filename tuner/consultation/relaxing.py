@@ -30,7 +30,7 @@ _LEAST_TOKENS = 256
 class PlannedJob(Struct, frozen=True, kw_only=True):
     """A job as it was read for its plan."""
 
-    job: JobReading
+    read: JobReading
     premises: Premises
     before: tuple[str, ...]  # the overrides without which it cannot be read there
 
@@ -95,7 +95,7 @@ def _with_shorter_responses(
         return
     for tokens in lengths:
         try:
-            lines = (*job.before, *Caps(job.job.reading).overrides(tokens))
+            lines = (*job.before, *Caps(job.read.reading).overrides(tokens))
             shorter, _said = job_of(asked.source, (*asked.words, *lines), job.premises)
         except (TunerError, ValueError):
             return
