@@ -34,6 +34,7 @@ from tuner.consultation.planned_clusters import (
 )
 from tuner.consultation.premises import Premises
 from tuner.consultation.relaxing import PlannedJob, relaxations_of
+from tuner.consultation.until_stopped import UntilStopped
 from tuner.errors import InputError, TunerError
 from tuner.gpus import find_gpu
 from tuner.language import _
@@ -76,6 +77,7 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     variants: tuple[Variant, ...] = ()
     longest: tuple[LayoutReach, ...] = ()  # where it was asked for
     placements: tuple[PlacementPlan, ...] = ()
+    stopped: bool = False  # by the user, before all that was asked for had been planned
     corrections: MeasuredPlan | None = None  # by what was measured, where that was asked for
 
     @property
@@ -145,8 +147,11 @@ def plan_answer(
         given=given,
         undivided=(*before, *undivided),
     )
-    plans = [best, *(() if best.stopped else other_plans(asked, clusters, job))]
-    fits = any(row.settings for row in plans) or best.stopped
+    until = UntilStopped(stopped=best.stopped)
+    plans = [best, *until.all(other_plans(asked, clusters, job), ends=lambda one: one.stopped)]
+    fits = any(row.settings for row in plans)
+    more = () if fits else until.all(_more(asked, clusters, job))
+    variants = until.all(_variants(asked, main, before, combinations, job), ends=lambda one: one.plan.stopped)
     planner = Planner(
         job=job,
         source=source,
@@ -156,29 +161,38 @@ def plan_answer(
         premises=replace(main, gpu=without_number(main.gpu)),
         plan=partial(_placed_plan, replace(wanted, decides=False), watch),
     )
+    placed = until.all(placement_plans(planner, places, best))
+    until.stopped = until.stopped or len(placed) < len(places)
+    reach = until.all(_longest(job, best, premises.headroom, before)) if longest else ()
+    planned = PlannedJob(read=job, premises=main, before=before)
     return PlanAnswer(
         job=job,
         asked=GivenWords(source=source, words=words, premises=largest_premises(premises, clusters)),
         premises=main,
         plan=best,
         rows=capacity(plans),
-        relaxations=relaxations_of(
-            best, asked, PlannedJob(read=job, premises=main, before=before), anew=not fits
-        ),
-        more=None if fits else on_more(asked, clusters, job),
+        relaxations=relaxations_of(best, asked, planned, anew=not fits and not until.stopped),
+        more=more[0] if more else None,
         steps=steps_of(job.loaded, premises.data_rows),
         prices=priced,
         held=tuple(held),
-        variants=() if best.stopped else tuple(_variants(asked, main, before, combinations, job)),
-        longest=_longest(job, best, premises.headroom, before) if longest else (),
-        placements=() if best.stopped else tuple(placement_plans(planner, places, best)),
+        variants=variants,
+        longest=reach,
+        placements=placed,
+        stopped=until.stopped,
     )
+
+
+def _more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[ClusterPlan]:
+    larger = on_more(asked, clusters, job)
+    if larger is not None:
+        yield larger
 
 
 def _longest(
     job: JobReading, best: ClusterPlan, headroom: float, before: tuple[str, ...]
-) -> tuple[LayoutReach, ...]:
-    return () if best.stopped else longest_responses(job.reading, best, headroom=headroom, before=before)
+) -> Iterator[LayoutReach]:
+    yield from longest_responses(job.reading, best, headroom=headroom, before=before)
 
 
 def _expect_plannable(job: JobReading) -> None:

@@ -60,7 +60,15 @@ def tables(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
         tuple(variant_table(answer)),
         *placement_parts(answer),
         tuple(search_facts(answer.plan)),
+        tuple(_stopped(answer)),
     )
+
+
+def _stopped(answer: PlanAnswer) -> Iterator[Part]:
+    """That some of what was asked for is not there, where the first search had ended before."""
+    if answer.stopped and not answer.plan.stopped:
+        text = _("Stopped before all that was asked for had been planned: some of it is missing.")
+        yield Paragraph(text=text, further=1)
 
 
 def _measurements(answer: PlanAnswer) -> Iterator[tuple[Part, ...]]:

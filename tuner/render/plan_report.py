@@ -126,6 +126,9 @@ class PlanReport(Struct, frozen=True, kw_only=True):
     measured: Annotated[
         MeasuredPlan | None, Meta(description="of --validate: the settings ranked anew; null without it")
     ]
+    stopped: Annotated[
+        bool, Meta(description="by the user, before all that was asked for had been planned")
+    ] = False
     fewest: Annotated[
         PlanClusterReport | None, Meta(description="the fewest GPUs that it fits on; null: none")
     ]
@@ -241,6 +244,7 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         plan=_plan(answer.plan, answer),
         measure=measuring_commands(answer),
         measured=answer.corrections,
+        stopped=answer.stopped,
         fewest=None if least is None else extended(PlanClusterReport, least.cluster),
         capacity=tuple(_row(row, answer) for row in answer.rows),
         more=None if answer.more is None else _plan(answer.more, answer),
