@@ -1,14 +1,16 @@
-"""What decides in a copy of verl is parsed once, however often a job in it is read back."""
+"""What decides in a copy of verl is looked at once, however often a job in it is read back."""
 
 import ast
 import cProfile
 import pstats
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from tuner.advise.reading import Reading
 from tuner.consultation.consult import job_of
 from tuner.consultation.premises import Premises
+from tuner.trainers import coverage
 
 ENTRY = "from verl.trainer.ppo.own_trainer import OwnTrainer\n\n\ndef main():\n    OwnTrainer().fit()\n"
 TRAINER = """class OwnTrainer:
@@ -41,21 +43,25 @@ def job_in_a_copy(folder: Path) -> Reading:
     return read.reading
 
 
-def parsings(work: Callable[[], object]) -> int:
-    """How many files, or pieces of code, are parsed meanwhile."""
+def calls(work: Callable[[], object]) -> Counter[tuple[str, str]]:
+    """How often each function is called meanwhile, by its file and name."""
     profile = cProfile.Profile()
     profile.runcall(work)
-    calls = pstats.Stats(profile).stats  # type: ignore[attr-defined]
-    named = ((name, number) for (file, _, name), (_, number, *_) in calls.items() if file == ast.__file__)
-    return sum(number for name, number in named if name == "parse")
+    counted: Counter[tuple[str, str]] = Counter()
+    for (file, _, name), (_, number, *_) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        counted[file, name] += number
+    return counted
 
 
-def test_a_job_that_is_read_back_parses_no_file_of_its_copy_again(tmp_path: Path) -> None:
+def test_a_job_that_is_read_back_looks_at_no_file_of_its_copy_again(tmp_path: Path) -> None:
     reading = job_in_a_copy(tmp_path)
 
-    def read_back(tokens: int) -> None:
-        after = reading.adding((f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu={tokens}",))
-        assert after.workload != reading.workload and after.findings
+    def read_back(*budgets: int) -> None:
+        for tokens in budgets:
+            after = reading.adding((f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu={tokens}",))
+            assert after.workload != reading.workload and after.findings
 
     read_back(20_000)
-    assert parsings(lambda: [read_back(tokens) for tokens in (24_000, 28_000)]) == 0
+    later = calls(lambda: read_back(24_000, 28_000))
+    assert later[ast.__file__, "parse"] == 0  # files, or pieces of code
+    assert later[coverage.__file__, "_covers"] == 0  # whether a row of tables names a key

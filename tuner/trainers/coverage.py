@@ -52,6 +52,7 @@ class Coverage:
         self._reads, self._supplies, self._reaches = reads, supplies, reaches
         # Many configurations set the same keys.
         self._numbers_of_key = lru_cache(maxsize=1 << 12)(self._find_numbers)
+        self._stated = lru_cache(maxsize=1 << 12)(self._find_stated)
         self._numbers_in = lru_cache(maxsize=64)(self._find_numbers_in)
         self.classification = lru_cache(maxsize=1 << 12)(self._classification)
 
@@ -133,7 +134,7 @@ class Coverage:
             and not (row.rest and (self._reads(key, version) or self._stated(key, version)))
         )
 
-    def _stated(self, key: str, version: str) -> tuple[IdleKeys | Omission, ...]:
+    def _find_stated(self, key: str, version: str) -> tuple[IdleKeys | Omission, ...]:
         """The rows of both tables that name a key."""
         rows: tuple[IdleKeys | Omission, ...] = (
             *self._no_effect,
