@@ -238,7 +238,7 @@ def in_doubt(choice: ReleaseChoice, required: Iterable[Path], configs: tuple[str
     if choice.plausible or not lacks.get(choice.version):
         return choice
     plausible = tuple(other for other, count in lacks.items() if not count or other == choice.version)
-    return replace(choice, plausible=plausible) if len(plausible) > 1 else choice
+    return replace(choice, plausible=plausible, doubted=True) if len(plausible) > 1 else choice
 
 
 def with_neighbours(
