@@ -272,6 +272,25 @@ def test_the_engine_is_the_newest_that_the_copy_allows(
     assert asked["premises"]["engine"] == "vLLM 0.7.3"
 
 
+def test_what_a_readme_above_installs_counts_before_a_script_of_the_copy(tmp_path: Path) -> None:
+    """It is followed by users, who install their own version, be it behind what such a script installs."""
+    for name in (".git", "verl/verl/trainer", "verl/verl/workers", "verl/scripts/train"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "verl/verl/__init__.py").touch()
+    (tmp_path / "verl/verl/trainer/main_ppo.py").write_text("def run_ppo(config):\n    pass\n")
+    script = tmp_path / "verl/scripts/train/run.sh"
+    script.write_text(LAUNCH)
+    (tmp_path / "verl/scripts/install_engines.sh").write_text("pip install vllm==0.8.5\n")
+
+    def engine() -> str:
+        options = ("--gpu", "h100-sxm", "--verl-version", "0.4.1", "-f", "json")
+        return str(json.loads(run("advise", str(script), *options).out)["premises"]["engine"])
+
+    assert engine() == "vLLM 0.8.5"
+    (tmp_path / "README.md").write_text("    bash scripts/install_engines.sh\n    pip install vllm==0.7.3\n")
+    assert engine() == "vLLM 0.7.3"
+
+
 def test_the_version_of_sglang_that_the_copy_pins_with_its_extras(repository: Path) -> None:
     script = repository / "run.sh"
     script.write_text(script.read_text().replace("rollout.name=vllm", "rollout.name=sglang"))

@@ -99,6 +99,26 @@ def test_what_some_likely_releases_refuse_is_a_condition(launch: str, code: str,
     assert f"warning {code}" in answered(launch, command="check")
 
 
+@pytest.mark.parametrize(
+    ("launch", "release"),
+    [
+        (OLD_SIZES, "0.7.0"),  # which 0.8.0 refuses, and 0.7.1 asserts in the first weight sync
+        (f"{LAUNCH} +actor_rollout_ref.model.dtype=bfloat16", "0.5.0"),  # a dataclass has no such field
+    ],
+)
+def test_a_launch_in_a_file_was_run_by_a_release_that_refuses_nothing_of_it(
+    launch: str, release: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(launch)
+    text = " ".join(run("advise", str(script), "--gpu", "h100-sxm").out.split())
+    assert text.startswith("FITS")
+    assert f"Nothing names the release: verl {release} is a guess among 0.4.0 to {release}." in text
+    script.write_text(f"{launch} trainer.rollout_data_dirr=out")  # which no release takes
+    text = " ".join(run("advise", str(script), "--gpu", "h100-sxm").out.split())
+    assert text.startswith("WILL NOT START refused by CFG001")
+
+
 CORRECTED = "algorithm.rollout_is=True algorithm.rollout_is_level=token"  # in 0.6.0 alone
 
 
@@ -172,7 +192,8 @@ def test_the_block_holds_in_every_likely_release() -> None:
 
 def test_a_line_to_paste_that_a_likely_release_refuses_says_so(tmp_path: Path) -> None:
     """Liger's key came to the configuration with 0.4.0: before, it is one that has to be added."""
-    long = f"{LAUNCH} actor_rollout_ref.rollout.n=8 data.max_response_length=4096"
+    of_reference = "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=8"  # 0.3 asks for it
+    long = f"{LAUNCH} actor_rollout_ref.rollout.n=8 data.max_response_length=4096 {of_reference}"
     newer = answered(long)
     assert "With liger-kernel installed" in newer
     assert "verl 0.3.0.post1 has no actor_rollout_ref.model.use_liger: leave the line out there" in newer

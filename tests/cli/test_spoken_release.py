@@ -41,6 +41,11 @@ def premises(folder: Path, file: str, text: str, more: str = "", launch: str = L
         ("scripts/train_sft.sh", "# verl 0.6.1 keeps the cache of its engine\n", "0.6.1", []),
         ("configs/other.yaml", "# verl 0.5.0 configuration\nactor: {}\n", "0.5.0", []),
         ("rewards/mine.py", '"""verl 0.7.1 calls this."""\n', "0.7.1", []),
+        ("scripts/run.sh", "# Target verl version: v0.7.1\n", "0.7.1", []),
+        ("scripts/run.sh", "# \u4f7f\u7528verl 0.7.1\u7684 keys\n", "0.7.1", []),
+        ("scripts/mine.py", '"""Exposes the VERL interaction interface (v0.5.0)."""\n', "0.5.0", []),
+        ("src/adapter.py", '"""verl 0.7.1 wants dicts."""\n', "0.7.1", []),
+        ("scripts/mine.py", '"""VERL and its engine (v0.5.0)."""\n', BUNDLED[-1], None),
         ("README.md", "It needs verl 0.4.0 or newer.\n", BUNDLED[-1], None),
         ("README.md", "It needs verl>=0.4.0, and goes with verl 0.5+.\n", BUNDLED[-1], None),
         ("README.md", "This key is gone since verl 0.5.0.\n", BUNDLED[-1], None),
@@ -56,6 +61,20 @@ def test_a_text_speaks_of_one_release(
     told = premises(tmp_path, file, text, more)
     assert told["release"] == release
     assert told["release_likely"] == (list(BUNDLED) if likely is None else likely)
+
+
+def test_what_a_text_is_not_for_is_ruled_out_and_never_meant(tmp_path: Path) -> None:
+    told = premises(tmp_path, "scripts/other.sh", f"# not intended for verl v{BUNDLED[-1]} or main.\n")
+    assert told["release_likely"] == list(BUNDLED[:-1])
+    told = premises(tmp_path, "scripts/a.sh", "# It does not work with verl 0.8.0, but with verl 0.7.1.\n")
+    assert (told["release"], told["release_likely"]) == ("0.7.1", [])
+
+
+def test_the_launch_itself_says_more_than_others_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/a_first.sh").write_text("# Target verl version: v0.6.1\n")
+    told = premises(tmp_path, "scripts/run.sh", "# Target verl version: v0.7.1\n")
+    assert told["release"] == "0.7.1"
 
 
 def test_the_keys_of_a_launch_say_more(tmp_path: Path) -> None:

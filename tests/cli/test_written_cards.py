@@ -48,6 +48,8 @@ def advised(folder: Path, comments: str, script: str = SETS, readme: str = "", *
         ("# two H20", 2, "h20-sxm", 2),
         ("# a pair of two NVIDIA H20 140GB GPUs", 2, "h20-3e-sxm", 2),
         ("# A100-80G*4", 2, "a100-sxm-80g", 4),
+        ("exp_name=grpo-4xA800-lr1", 2, "a800-sxm", 4),
+        ("# 8 nodes x 8 H100 GPUs", 2, "h100-sxm", 8),
         ("# 8 * H100", 2, "h100-sxm", 8),
         ("# H100 (80GB) x 8", 2, "h100-sxm", 8),
     ],
@@ -111,3 +113,30 @@ def test_the_readme_beside_the_script_names_the_card(readme: str, named: bool, t
     if named:  # what the script itself says of a card stands before it
         assert advised(tmp_path, "# 2xH100", SETS, readme)[0] == "h100-sxm"
         assert advised(tmp_path, "# slow on an H100", SETS, readme)[2] == "assumed"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "card"),
+    [
+        ("README.md", "Training took 3 days (H20 96GB).\n", "h20-sxm"),
+        ("README.md", "We recommend conda. Our experiments ran on 4 NVIDIA A800-80GB GPUs.\n", "a800-sxm"),
+        ("README.md", "| **Infrastructure** | 8 nodes \u00d7 8 H100 GPUs |\n", "h100-sxm"),
+        ("setup_box.sh", "# Cloud H20 96GB, prepared once\n", "h20-sxm"),
+        ("README.md", "At least an H20 96GB.\n", ""),
+        ("README.md", "It needs a card such as the H20 96GB.\n", ""),
+        ("README.md", "Training took 3 days (H20 96GB), 2 on an H100.\n", ""),
+        ("README.md", "Training took 3 days (H20).\n", ""),
+        ("README.md", "| **Speed** | 8 H100 GPUs |\n", ""),
+    ],
+)
+def test_a_text_further_up_names_the_card(file: str, text: str, card: str, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / file).write_text(text)
+    (tmp_path / "train").mkdir()
+    name, number, reason = advised(tmp_path / "train", "# a launch", SETS)
+    assert number == 2
+    assert (name if card else reason) == (card or "assumed")
+
+
+def test_a_variable_counts_the_cards_in_the_name_of_a_run(tmp_path: Path) -> None:
+    assert advised(tmp_path, 'n=2\nexp_name="grpo-${n}xL40S-lr1"')[0] == "l40s"

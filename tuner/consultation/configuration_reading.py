@@ -82,6 +82,13 @@ class ConfigurationReading:
         trainer = self._loaded.trainer
         return GuessedRelease(self._release, trainer.name, trainer.bundled.versions, self._read_on)
 
+    @property
+    def running(self) -> ReleaseChoice | None:
+        """The guess among releases that refuse nothing of a launch, where the guessed one does; else None."""
+        if self._guess is None or not any(finding.refuses for finding in self.release_findings):
+            return None
+        return self._guess.running
+
     def _read_on(self, version: str, overrides: tuple[str, ...]) -> "ConfigurationReading | None":
         """A reading with overrides on a release that it may be; None where that does not read it."""
         if version == self._loaded.version and not overrides:

@@ -137,7 +137,12 @@ def _job(
 
     def read(given: UserInput, premises: Premises) -> JobReading:
         ratio = zero_advantage_ratio
-        return read_job(given, premises, card=card, release=release, zero_advantage_ratio=ratio)
+        job = read_job(given, premises, card=card, release=release, zero_advantage_ratio=ratio)
+        was_run = given.program and given.folder and given.text  # which lies in a file
+        running = job.reading.running if was_run else None
+        if running is None:
+            return job
+        return read_job(given, premises, card=card, release=running, zero_advantage_ratio=ratio)
 
     if given.log_source and given.log is not None and given.log.configuration is None:
         from tuner.consultation.settings_of_run import with_settings_of_run

@@ -90,6 +90,22 @@ class GuessedRelease:
         """
         return tuple(self._with_condition(finding) for finding in findings)
 
+    @property
+    def running(self) -> ReleaseChoice | None:
+        """The guess among the releases that refuse nothing of the launch; None where there is none.
+
+        A launch that lies in a file was run: a release that refuses its keys or its values is not the one.
+        """
+        if self._release.older or self._release.between or self._release.doubted:
+            return None
+        read = {version: self._findings(version) for version in self._release.other_releases}
+        left = [version for version, theirs in read.items() if theirs is not None and not _refused(theirs)]
+        if not left:
+            return None
+        nearest = min(left, key=self._distance)
+        reason = _("the nearest that refuses nothing of the launch")
+        return replace(self._release, version=nearest, reason=reason, plausible=tuple(left))
+
     def _with_condition(self, finding: Finding) -> Finding:
         releases = self._conditions.get(_identity(finding))
         open_anyway = finding.rule.refuses and not finding.refuses
@@ -163,7 +179,8 @@ class GuessedRelease:
         """The findings on the other releases that refuse no more, the farthest first."""
         for version in sorted(self._release.other_releases, key=self._distance, reverse=True):
             findings = self._findings(version)
-            if findings is not None and _refused(findings) <= refused:
+            # what lies between releases may have the keys of each: none of them has to take them all
+            if findings is not None and (self._release.between or _refused(findings) <= refused):
                 yield version, findings
 
     def _distance(self, version: str) -> int:

@@ -97,6 +97,9 @@ def guessed(answer: Consultation) -> Iterator[Paragraph]:
     else:
         text = _("Nothing names the release: {version} is a guess by its keys.")
     said = text.format(version=version, first=among[0], last=among[-1], listed=", ".join(among))
+    if release.between:
+        text = _("{named}, which is no release: {version} is the nearest by its keys.")
+        said = text.format(named=plain(release.between), version=version)
     yield Paragraph(text=_("{said} Give --verl-version.").format(said=said), level=1)
 
 

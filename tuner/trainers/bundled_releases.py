@@ -20,6 +20,8 @@ class ReleaseChoice(Struct, frozen=True, kw_only=True):
     requested: bool = False  # by the user, whatever the input tells
     plausible: tuple[str, ...] = ()  # of which it is a guess, oldest first; empty where something names it
     older: bool = False  # the guess may be one before all that travel with it as well
+    doubted: bool = False  # something names it, and others alone have all keys of the launch
+    between: str = ""  # what names something between releases, of which it is a guess: a commit, a version
 
     @property
     def other_releases(self) -> tuple[str, ...]:

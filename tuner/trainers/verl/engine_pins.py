@@ -16,6 +16,7 @@ from tuner.versions import at_least, numbers
 from tuner.workload import RolloutEngine
 
 _ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
+_SCRIPT = ".sh"
 
 
 def pinned_engines(
@@ -54,9 +55,20 @@ def _pins_of_launch(installed: Sequence[InstalledPackage]) -> Iterator[EnginePin
 
 
 def _pins_around(folder: str, copy: Path | None) -> Iterator[EnginePin]:
+    """What the files around a launch say; the scripts that come with a copy of verl say it last.
+
+    A README above them is what a user follows: it installs its own versions, be it behind such a script.
+    """
+    of_copy, root = list[EnginePin](), None if copy is None else copy.absolute()
+    scripts = () if root is None else (root, root / "scripts")
     for above in _folders(folder, copy):
         for engine in _ENGINES:
-            yield from _pins(above, engine)
+            for pin in _pins(above, engine):
+                if above in scripts and pin.file.endswith(_SCRIPT):
+                    of_copy.append(pin)
+                else:
+                    yield pin
+    yield from of_copy
 
 
 def _folders(folder: str, copy: Path | None) -> list[Path]:

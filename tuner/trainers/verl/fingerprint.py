@@ -238,7 +238,24 @@ def in_doubt(choice: ReleaseChoice, required: Iterable[Path], configs: tuple[str
     if choice.plausible or not lacks.get(choice.version):
         return choice
     plausible = tuple(other for other, count in lacks.items() if not count or other == choice.version)
-    return replace(choice, plausible=plausible) if len(plausible) > 1 else choice
+    return replace(choice, plausible=plausible, doubted=True) if len(plausible) > 1 else choice
+
+
+def with_neighbours(
+    guess: ReleaseChoice, named: ReleaseChoice, required: Iterable[Path], configs: tuple[str, ...]
+) -> ReleaseChoice:
+    """The guess of what lies between releases, among all of these where it lacks keys of the launch.
+
+    What lies between them may have the keys of each.
+
+    Args:
+        guess: of them, by the launch's keys.
+        named: by something around the launch.
+        required: the keys of the launch without which Hydra refuses to start.
+        configs: of verl, any of which may have them.
+    """
+    lacks = _lacked(named.plausible, required, configs)
+    return replace(guess, plausible=named.plausible if lacks.get(guess.version) else guess.plausible)
 
 
 def _nearest(guess: ReleaseChoice, versions: Sequence[str]) -> str:

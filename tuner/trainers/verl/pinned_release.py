@@ -4,10 +4,12 @@ What is needed stands before how it is installed. A release runs with the versio
 allow, and with few others: these bound the release that a launch was written for, from above and from below.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.files import repository_folders
 from tuner.inputs.installed_packages import InstalledPackage
@@ -46,6 +48,7 @@ _NEEDED = (
     _Needed(package="numpy", since="0.9.0", versions=Versions(oldest="2.0.0")),
 )
 _TRAINER = "verl"
+_DEVELOPMENT = re.compile(r"\.?dev\d*$")
 _ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
 _OTHERS = tuple(dict.fromkeys(needed.package for needed in _NEEDED))
 
@@ -58,7 +61,15 @@ def pinned_release(folder: str, installed: Sequence[InstalledPackage] = ()) -> R
         installed: what the launch itself has pip install, or had.
     """
     pin = next(_pins(folder, installed), None)
-    return None if pin is None else RELEASES.nearest(pin.version, _("{file} pins it").format(file=pin.file))
+    if pin is None:
+        return None
+    choice = RELEASES.nearest(pin.version, _("{file} pins it").format(file=pin.file))
+    if _DEVELOPMENT.search(pin.version) is None:
+        return choice
+    # the main branch is called so from one release to the next, and behind the branch that this one leaves on
+    place = BUNDLED.index(choice.version)
+    pinned = _("{file} pins verl {version}").format(file=pin.file, version=pin.version)
+    return replace(choice, plausible=BUNDLED[max(0, place - 1) : place + 2], between=pinned)
 
 
 def _pins(folder: str, installed: Sequence[InstalledPackage]) -> Iterator[PackagePin]:

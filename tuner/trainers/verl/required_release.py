@@ -47,13 +47,20 @@ class RequiredRelease(Struct, frozen=True, kw_only=True):
             return RELEASES.nearest(self.tag, reason)
         if self.commit is None or self._place is None:
             return None
-        place, reason = self._place, _("{file} asks for the commit {commit} of verl")
-        reason = reason.format(file=self.file, commit=self.commit[:10])
+        place, reason = self._place, self.commit_named
         if place.is_release:
             return ReleaseChoice(version=place.nearest, reason=reason)
         return ReleaseChoice(
             version=place.nearest, reason=reason, plausible=place.plausible, older=not place.before
         )
+
+    @property
+    def commit_named(self) -> str:
+        """What asks for which commit; empty where none is asked for."""
+        if self.commit is None:
+            return ""
+        text = _("{file} asks for the commit {commit} of verl")
+        return text.format(file=self.file, commit=self.commit[:10])
 
     @property
     def unknown(self) -> str:

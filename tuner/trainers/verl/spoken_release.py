@@ -8,6 +8,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from tuner.errors import InputError
 from tuner.files import files_like, is_there, read_bytes, repository_folders
 from tuner.language import _
@@ -17,13 +19,15 @@ from tuner.trainers.verl.releases import BUNDLED
 from tuner.units import MIB
 
 _BESIDE = ("*.sh", "*.py")  # of the launch's own folder
-_AROUND = ("README*", "*.md", "requirements*.txt", "docs/*.md", "config/*.yaml", "configs/*.yaml")
-#: ``verl 0.5.0``, ``verl==0.8.x``, ``**verl** v0.9``; what is compared or left open names no release.
+_AROUND = ("README*", "*.md", "requirements*.txt", "docs/*.md", "config/*.yaml", "configs/*.yaml", "src/*.py")
+#: ``verl 0.5.0``, ``verl==0.8.x``, ``**verl** v0.9``, ``verl version: v0.7.1``; what is compared or left open
+#: names no release. Behind a thing of verl's it stands in brackets: ``verl interaction interface (v0.5.0)``.
 #: What may not stand before the name is looked at behind its first letter: that leaves few places to look at.
 _SPOKEN = re.compile(
-    r"v(?<![\w/.@-].)erl[`*_\"')]{0,3}\s?(?:version\s|release\s)?(?:[=~]=\s?|:\s?)?[`*_\"'(]{0,3}"
+    r"v(?<![\w/.@-].)erl[`*_\"')]{0,3}(?:\s?(?:(?:version|release)\b\s?)?(?:[=~]=\s?|:\s?)?[`*_\"'(]{0,3}"
+    r"|(?:\s(?:agent|api|code|dataset|framework|interaction|interface|loop|reward|tool|trainer|training)s?){1,3}\s\()"
     r"v?(?P<version>\d+\.\d+(?:\.\d+(?:\.post\d+)?)?)(?:\.[x*])?(?![\w+]|\.\w|\s?(?:or|and)\s(?:newer|later|above))",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 #: What a page shows is not said by it: an answer of a program may speak of any release.
 _SHOWN = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.MULTILINE | re.DOTALL)
@@ -31,6 +35,12 @@ _SHOWN = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.MULTILINE | re.DOTALL)
 _OTHERWISE = re.compile(
     r"\b(?:since|before|after|until|from|than|unlike|not|no|older|newer|old|upstream|to|vs\.?)\s+$", re.I
 )
+#: Stands before a release that something is not for: ``not intended for``, ``does not work with``.
+_NOT_FOR = re.compile(
+    r"(?:\bnot|\bnever|n't)\s+(?:\w+\s+){0,3}(?:for|with|on|under|support|against)\s+(?:[`*_\"']{1,3})?$",
+    re.I,
+)
+_BEFORE = 48  # characters that are looked at
 
 
 def spoken_release(named: Iterable[Path], folder: str, among: Collection[str]) -> ReleaseChoice | None:
@@ -44,15 +54,29 @@ def spoken_release(named: Iterable[Path], folder: str, among: Collection[str]) -
         among: the releases that it may be of by harder evidence.
     """
     own = [file for file in named if is_there(file, Path.is_file)]
+    without, refusing = set[str](), ""
     for file in (*own, *_texts_around(folder)) if own else ():
-        versions, releases = _spoken_in(file)
-        left = tuple(release for release in BUNDLED if release in releases and release in among)
+        spoken = _spoken_in(file)
+        name = shown_path(str(file))
+        left = tuple(one for one in BUNDLED if one in spoken.releases and one in among and one not in without)
         if left:
-            reason = _("{file} speaks of verl {version}").format(
-                file=shown_path(str(file)), version=versions[-1]
-            )
+            reason = _("{file} speaks of verl {version}").format(file=name, version=spoken.versions[-1])
             return ReleaseChoice(version=left[-1], reason=reason, plausible=left if len(left) > 1 else ())
-    return None
+        if not spoken.without.issubset(without):
+            without |= spoken.without
+            refusing = _("the newest that {file} does not exclude").format(file=name)
+    rest = tuple(one for one in BUNDLED if one in among and one not in without)
+    if not without.intersection(among) or not rest:
+        return None
+    return ReleaseChoice(version=rest[-1], reason=refusing, plausible=rest)
+
+
+class _Spoken(Struct, frozen=True, kw_only=True):
+    """What a text says of releases."""
+
+    versions: tuple[str, ...] = ()  # as it calls them
+    releases: frozenset[str] = frozenset()  # the bundled ones that this is; none where it speaks of several
+    without: frozenset[str] = frozenset()  # that it says it is not for
 
 
 def _texts_around(folder: str) -> Iterator[Path]:
@@ -65,19 +89,28 @@ def _texts_around(folder: str) -> Iterator[Path]:
         yield from dict.fromkeys(file for names in _AROUND for file in files_like(above, names))
 
 
-def _spoken_in(file: Path) -> tuple[list[str], set[str]]:
-    """What a text calls the release, and the bundled ones that this is; none where it speaks of several."""
+def _spoken_in(file: Path) -> _Spoken:
+    """What a text says; nothing of one that cannot be read."""
     try:
         text = read_bytes(file, most=MIB).decode("utf-8", "replace") if is_there(file, Path.is_file) else ""
     except InputError:
-        return [], set()
+        return _Spoken()
     text = _SHOWN.sub("", text) if file.suffix == ".md" else text
-    versions = [
-        match["version"]
-        for match in _SPOKEN.finditer(text)
-        if _OTHERWISE.search(text, max(0, match.start() - 12), match.start()) is None
-    ]
-    families = [
-        {release for release in BUNDLED if f"{release}.".startswith(f"{version}.")} for version in versions
-    ]
-    return versions, set.intersection(*families) if families else set()
+    versions, without = list[str](), set[str]()
+    for match in _SPOKEN.finditer(text):
+        start = match.start()
+        before = text[max(0, start - _BEFORE) : start].rpartition("\n")[2]
+        if _NOT_FOR.search(before) is not None:
+            without |= _family(match["version"])
+        elif _OTHERWISE.search(text, max(0, start - 12), start) is None:
+            versions.append(match["version"])
+    families = [_family(version) for version in versions]
+    releases = set.intersection(*families) if families else set[str]()
+    return _Spoken(
+        versions=tuple(versions), releases=frozenset(releases - without), without=frozenset(without)
+    )
+
+
+def _family(version: str) -> set[str]:
+    """The bundled releases that a version may mean: ``0.9`` means those of the series."""
+    return {release for release in BUNDLED if f"{release}.".startswith(f"{version}.")}

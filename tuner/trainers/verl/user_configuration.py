@@ -33,7 +33,15 @@ from tuner.trainers.verl.backend import choose_config
 from tuner.trainers.verl.copy_of_launch import CopyOfLaunch
 from tuner.trainers.verl.defaults import FINE_TUNING_CONFIGS, PPO_CONFIGS, Defaults, read_defaults
 from tuner.trainers.verl.defaults_list import Composition
-from tuner.trainers.verl.fingerprint import Likeness, Likenesses, as_likely, having_keys, in_doubt, running
+from tuner.trainers.verl.fingerprint import (
+    Likeness,
+    Likenesses,
+    as_likely,
+    having_keys,
+    in_doubt,
+    running,
+    with_neighbours,
+)
 from tuner.trainers.verl.forks.fork import Fork
 from tuner.trainers.verl.forks.translate import (
     completed,
@@ -367,6 +375,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         nothing_tells = self.fork is None and unread
         by_package = nothing_tells or (unread and self.fork is not None and self.fork.installs_verl)
         if by_package and (pinned := pinned_release(self.folder, self.installed)) is not None:
+            if pinned.plausible:  # a version of the main branch
+                return self._between(pinned)
             own = any(one.name == RELEASES.trainer for one in self.installed)
             return pinned if own else in_doubt(pinned, self.required_keys, self.configs)
         spoken = self._spoken if nothing_tells else None
@@ -380,7 +390,8 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if self.fork is None and likeness is None and (required := self.required) is not None:
             choice = required.choice or told_release(None, self.program, None, "")
             if choice is None or choice.plausible:
-                return self._as_likely(choice or self._bounded or RELEASES.newest_of(BUNDLED))
+                choice = choice or self._bounded or RELEASES.newest_of(BUNDLED)
+                return self._between(replace(choice, between=required.commit_named))
             return choice if required.tag is None else in_doubt(choice, self.required_keys, self.configs)
         told = told_release(
             self.fork, self.program, likeness, self.copy.likened(), has_code=self.copy.has_code
@@ -407,6 +418,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if spoken is None or not spoken.plausible:
             return spoken
         return self.copies.bounded_release(self.folder, self.installed, spoken.plausible) or spoken
+
+    def _between(self, named: ReleaseChoice) -> ReleaseChoice:
+        """A guess of what lies between releases, as a commit does."""
+        return with_neighbours(self._as_likely(named), named, self.required_keys, self.configs)
 
     def _as_likely(self, guess: ReleaseChoice) -> ReleaseChoice:
         """A guess among the releases that have the program, what it imports and the keys of the launch."""

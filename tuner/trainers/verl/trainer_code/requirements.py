@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tuner.errors import InputError
-from tuner.files import files_like, is_there, read_bytes
+from tuner.files import files_like, is_there, is_top_of_repository, read_bytes
 from tuner.versions import at_least, numbers
 
 _FILES = ("requirements.txt", "setup.py", "pyproject.toml")
@@ -17,6 +17,13 @@ _MORE = ("requirements*.txt", "requirements/*.txt", "*environment*.yml", "*envir
 #: The files that say how something is installed, and what they hand to pip: ``pip install -r FILE``.
 _INSTALLING = ("README*", "Dockerfile*", "*install*.sh", "*setup*.sh")
 _HANDED = re.compile(r"\bpip3?\s+install\b[^\n#;&|]*?\s(?:-r|--requirement)[ =]?\s*[\"']?([\w.-]+\.txt)\b")
+#: An environment of conda, whatever its file is called: ``conda env create -f FILE``.
+_CREATED = re.compile(
+    r"\b(?:conda|mamba|micromamba)\s+(?:env\s+)?(?:create|update)\b[^\n#;&|]*?"
+    r"\s(?:-f|--file)[ =]\s*[\"']?(?:\./)?([\w./-]+\.ya?ml)\b"
+)
+_ENVIRONMENT = re.compile(r"^dependencies:(?=.*^[ \t]*-[ \t]+pip:)", re.MULTILINE | re.DOTALL)
+_TRAINER = re.compile(r"^[ \t]*-[ \t]+verl\b", re.MULTILINE)
 _EXTRAS = r"(?:\[[^\]]*\])?"  # as ``sglang[srt,openai]`` has them
 _COMMENT = re.compile(r"(^|\s)#.*")
 _VERSION = r"\d+(?:\.\w+)*"
@@ -166,10 +173,29 @@ def _named(root: Path) -> list[str]:
             if _OF_OTHER_CARDS not in file.name.lower()
             for name in _HANDED.findall(_text(file))
         ]
+        more += _environments(root)
     except OSError:
         more = []
     names = (*_FILES, *(name for name in more if _OF_OTHER_CARDS not in name.lower()))
     return [file for file in dict.fromkeys(names) if is_there(root / file, Path.is_file)]
+
+
+def _environments(root: Path) -> list[str]:
+    """The environments of conda that a folder's files create, and those at the top of a repository.
+
+    One that the trainer is in counts before others: a project may have one for each of its programs.
+    """
+    created = [
+        name
+        for form in _INSTALLING
+        for file in files_like(root, form)
+        for name in _CREATED.findall(_text(file))
+    ]
+    if is_top_of_repository(root):
+        created += [file.name for form in ("*.yml", "*.yaml") for file in files_like(root, form)]
+    texts = {name: _text(root / name) for name in created if is_there(root / name, Path.is_file)}
+    of_conda = [name for name, text in texts.items() if _ENVIRONMENT.search(text) is not None]
+    return sorted(of_conda, key=lambda name: _TRAINER.search(texts[name]) is None)
 
 
 def _lines(file: Path) -> list[str]:
