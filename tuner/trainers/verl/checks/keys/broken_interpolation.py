@@ -96,7 +96,7 @@ def _findings(settings: Settings, reader: str, version: str) -> Iterator[Finding
 
 
 def _circle(settings: Settings, broken: "BrokenInterpolation", reader: str) -> Finding:
-    """One that comes back to itself."""
+    """The finding of an interpolation that comes back to itself."""
     message = _("{reader} resolves the whole configuration, and {circle} is a circle: the job stops there")
     message = message.format(reader=reader, circle=" -> ".join(map(dotted, broken.circle)))
     note = _("{key}=... gives it a value, which its author knows.").format(key=dotted(broken.target))
@@ -105,7 +105,7 @@ def _circle(settings: Settings, broken: "BrokenInterpolation", reader: str) -> F
 
 
 def _missing(settings: Settings, same: "list[BrokenInterpolation]", reader: str, version: str) -> Finding:
-    """Those that point at one key that is not there; numbers get what the release has in their place."""
+    """The finding of all that point at one missing key; numbers get what the release has in their place."""
     key, target = dotted(same[0].path), dotted(same[0].target)
     message = _(
         "{reader} resolves the whole configuration, and {key} points at {target}, which does not exist: "
