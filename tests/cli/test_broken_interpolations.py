@@ -69,3 +69,16 @@ def test_a_launch_on_a_release_may_break_one(tmp_path: Path) -> None:
     assert "trainer.experiment_name points at trainer.run, which does not exist" in missing["message"]
     assert not broken(tmp_path, "'trainer.experiment_name=${trainer.project_name}'")
     assert not broken(tmp_path, "trainer.experiment_name=$RUN", "trainer.project_name=${PROJECT}-$(date)")
+
+
+def test_numbers_of_the_release_take_the_place_of_what_is_not_there(tmp_path: Path) -> None:
+    heat = "actor_rollout_ref.rollout.val_kwargs.temperature"
+    (missing,) = broken(tmp_path, f"'{heat}=${{heat}}'")
+    assert missing["overrides"] == [f"{heat}=0"]
+    assert any("verl 0.5.0" in note and "+heat=..." in note for note in missing["notes"])
+
+
+def test_no_value_is_made_up_where_one_of_several_keys_is_no_number(tmp_path: Path) -> None:
+    heat = "actor_rollout_ref.rollout.val_kwargs.temperature"
+    (missing,) = broken(tmp_path, f"'{heat}=${{heat}}'", "'trainer.experiment_name=${heat}'")
+    assert missing["overrides"] == []

@@ -106,6 +106,19 @@ def test_where_nothing_is_filtered_in_rounds_a_step_generates_its_own(
     assert filtered(repository, trainer, overrides) is None
 
 
+@pytest.mark.parametrize(("bounds", "filters"), [((0.0, 1.0), False), ((0.1, 1.0), True), ((0.0, 0.9), True)])
+def test_bounds_that_hold_every_accuracy_drop_no_group(
+    repository: Path, bounds: tuple[float, float], filters: bool
+) -> None:
+    data = "self.config.data"
+    keeps = f"kept = (acc >= {data}.accuracy_lower_bound) & (acc <= {data}.accuracy_upper_bound)"
+    trainer = f"{ROUNDS}\n    def within_bounds(self, acc):\n        {keeps}\n        return kept\n"
+    keys = "data.filter_accuracy=True "
+    keys += f"+data.accuracy_lower_bound={bounds[0]} +data.accuracy_upper_bound={bounds[1]}"
+
+    assert (filtered(repository, trainer, keys) is not None) is filters
+
+
 def test_a_recipe_that_lies_in_the_copy_and_is_not_started_tells_nothing(repository: Path) -> None:
     (repository / "recipe/prime").mkdir(parents=True)
     (repository / "recipe/prime/prime_ray_trainer.py").write_text(ROUNDS)

@@ -35,3 +35,9 @@ def test_few_steps_between_them_are_named() -> None:
 def test_seldom_ones_are_not_told() -> None:
     assert "Checkpoints: " not in short("trainer.save_freq=1000")
     assert "Checkpoints: " not in short("trainer.save_freq=-1")
+
+
+def test_where_a_limit_is_set_nothing_is_said_of_the_disk() -> None:
+    said = short("trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=2")
+    assert "Checkpoints: " in said and "stays on the disk" not in said
+    assert "stays on the disk" in short("trainer.save_freq=1", "trainer.max_critic_ckpt_to_keep=2")

@@ -310,3 +310,14 @@ def test_more_gpus_than_the_launch_asks_for_are_told(gpus: str, told: bool, tmp_
     )
     text = " ".join(run("advise", str(script), "--gpu", gpus, "--verl-version", "0.7.1").out.split())
     assert ("8 of a node, as --gpu says; the launch itself asks for 4" in text) is told
+
+
+@pytest.mark.parametrize(
+    "test", ['-n "${SHOWN:-}"', '-n "${SHOWN:+yes}"', '"${SHOWN:-}"', '! -z "${SHOWN:-}"']
+)
+def test_a_variable_that_nobody_sets_is_an_empty_word_of_a_test(test: str, tmp_path: Path) -> None:
+    shown = f'shown() {{\n  if [ {test} ]; then\n    echo "$SHOWN"\n    return\n  fi\n  echo 3\n}}\n'
+    answer = advised(tmp_path, f'{shown}{PPO} trainer.n_gpus_per_node="$(shown)"\n')
+    assert gpus(answer)[0] == 3
+    lists = 'list=()\nn=2\n[ -n "${list[@]+"${list[@]}"}" ] || n=4\n'  # that one is no word at all
+    assert gpus(advised(tmp_path, f"{lists}{PPO} trainer.n_gpus_per_node=$n\n"))[0] == 2

@@ -173,6 +173,12 @@ LEGACY, ENGINES = before("0.8.0"), since("0.8.0")
         (VERSIONS, DYNAMIC, "padding", [f"{MODEL}.use_remove_padding=False"]),
         (VERSIONS, LORA, "tensor by tensor", [f"{ROLLOUT}.layered_summon=True"]),
         (
+            VERSIONS,
+            (*LORA, f"{ROLLOUT}.load_format=dummy"),
+            "tensor by tensor",
+            [f"{ROLLOUT}.layered_summon=True", f"{ROLLOUT}.load_format=safetensors"],
+        ),
+        (
             since("0.4.1"),
             DYNAMIC,
             "fused triton",

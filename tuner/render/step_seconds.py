@@ -191,6 +191,11 @@ def frequent_saving(advice: Advice) -> str:
         "Checkpoints: {written} {every}, {spread} s of waiting a step on top of {step} s, at {rate}; "
         "each stays on the disk unless a limit of those that are kept is set."
     )
+    actor = advice.workload.actor.saving
+    if actor is not None and actor.drops_older:
+        text = _(
+            "Checkpoints: {written} {every}, {spread} s of waiting a step on top of {step} s, at {rate}."
+        )
     return text.format(
         written=gib(saving.written_bytes),
         every=every.format(steps=saving.every_steps),

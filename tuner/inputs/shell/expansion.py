@@ -200,7 +200,10 @@ class Expander:
             and not as_one
             and self._source.between(start, node.end_byte - 1) == self._source.of(inner[0])
         ):
-            return quoted(self.expand(inner[0]))
+            runs = quoted(self.expand(inner[0]))
+            if "@" in self._source.of(inner[0]):  # no word at all where there is no element
+                return runs
+            return [run or expanded[0] for run in runs]  # "${name:-}" is an empty word
         separators = self._scope.separators
         between = " " if separators is None else separators[:1]
         for child in inner:

@@ -187,7 +187,9 @@ class Braced:
         name = name or self._source.of(named).partition("[")[0]
         absent = not self._is_set(name) or (operator[0] == ":" and _joined(values).string == "")
         if operator[-1] == "+":
-            return [] if absent else self._operand(rest)
+            if absent:
+                return [] if named.type == "subscript" else [[]]  # "${list[@]+...}" is no word then
+            return self._operand(rest)
         if not absent:
             return values
         if operator[-1] == "?":

@@ -10,6 +10,7 @@ ENABLE = f"{FILTER}.enable"
 #: Of PRIME and of copies of verl 0.2 to 0.4 that took their filter over.
 _OWN = "data.filter_accuracy"
 _OVERSAMPLED = "data.oversample_factor"
+_LOWER, _UPPER = "accuracy_lower_bound", "accuracy_upper_bound"
 _PRIME = "recipe/prime/"
 _PROGRAM = "verl.trainer.main_ppo"
 _NOT_RUN = "recipe/ recipes/ trainer/config/ experimental/"  # by this program: others, and what takes keys
@@ -62,7 +63,20 @@ def own_filter(settings: Settings) -> OwnFilter | None:
     if once:
         return OwnFilter.ONCE if oversampled(settings) > 1 else None
     rounds = has is not None and has("filter_accuracy", place) and has("concat", place)
-    return OwnFilter.ROUNDS if rounds and settings.get(_OWN) is True else None
+    if not rounds or settings.get(_OWN) is not True:
+        return None
+    compares = has is not None and has(f"{_LOWER} {_UPPER}", place)
+    return None if compares and _keeps_every_group(settings) else OwnFilter.ROUNDS
+
+
+def _keeps_every_group(settings: Settings) -> bool:
+    """Whether the bounds hold every accuracy, and no more prompts are generated than are trained on.
+
+    A group on a bound is kept: verl 0.4.1 ``recipe/prime/prime_ray_trainer.py`` (``filter_and_downsample``).
+    """
+    lower, upper = settings.get(f"data.{_LOWER}"), settings.get(f"data.{_UPPER}")
+    known = isinstance(lower, int | float) and isinstance(upper, int | float)
+    return known and lower <= 0 and upper >= 1 and oversampled(settings) <= 1
 
 
 def stops_at_limit(settings: Settings) -> bool:

@@ -125,6 +125,8 @@ def primary_of(
     if primary.document is None and document is not None:
         primary = replace(primary, document=document)
     primary, arguments = _with_named(primary, arguments, fork, start, given)
+    if not primary.tops and primary.document is not None and _is_read_alone(primary.document, start, given):
+        primary = replace(primary, tops=(FilePath(primary.document.source).parent,))
     primary = _composed(primary, compose, start.program)
     if primary.missing is None and arguments.config_name is not None and primary.composition.empty:
         primary = replace(primary, missing=_missing(start, given, arguments.config_name))
@@ -195,6 +197,15 @@ def _with_named(
         return primary, typed
     megatron = primary.document is None and "megatron" in name
     return primary, replace(arguments, config_name=CONFIGS[1] if megatron else None)
+
+
+def _is_read_alone(document: Document, start: ProgramStart, given: Sequence[Argument]) -> bool:
+    """Whether an absolute path on the command line has verl's program read a file that rests on no other."""
+    path = option_value(given, "config_path")
+    if path is None or "defaults" in document.tree or not runs_ppo_trainer(start.program):
+        return False
+    folder = FilePath(path.text)
+    return folder.is_absolute() and normpath(folder) == normpath(FilePath(document.source).absolute().parent)
 
 
 def _composed(

@@ -56,6 +56,7 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
     static: Releases | None = None  # in which it stands where batches are static; a copy shows that itself
     lacks: str = ""  # words that are not in it
     unless: str = ""  # words of a statement anywhere that puts it right
+    unless_lacks: str = ""  # words that are not in that statement, nor around it
     engine: RolloutEngine | None = None  # whose rollout it stops
     own: tuple[str, str] = ("", "")  # words and kind of the module of a project's own that bears it out
     packaged: Releases = Releases()  # whose wheel has its file; of others only the repository has it
@@ -86,7 +87,7 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
 
         A copy that has no file of its own for it may have moved it: there it is told by more words instead.
         """
-        if self.unless and code.lines(self.unless.split(), stops=False):
+        if self.unless and code.has_statement(self.unless, lacks=self.unless_lacks):
             return ()
         words, file = self.words.split(), self.file
         if file and self.around and not code.has_file(file):

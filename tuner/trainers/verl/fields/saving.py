@@ -15,6 +15,9 @@ from tuner.workload import Backend, Engine, Saving
 
 SavedRole = Literal["actor", "critic"]
 
+_MOST_KEPT, _MOST_KEPT_TUNED = "trainer.max_actor_ckpt_to_keep", "trainer.max_ckpt_to_keep"
+_LAST_ALONE = "trainer.remove_previous_ckpt_in_save"
+
 #: What the releases save where the settings leave it out.
 _USUAL = ("model", "optimizer", "extra")
 
@@ -37,7 +40,13 @@ def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Sav
     0.4.1 ``trainer/fsdp_sft_trainer.py`` (``save_checkpoint``), 0.9.1 ``trainer/sft_trainer.py`` (``fit``).
     """
     if source.program is Program.SFT and not source.since("0.5.0"):
-        return Saving(weights=False, optimizer=False, whole_model=True, every_steps=_every_steps(source))
+        return Saving(
+            weights=False,
+            optimizer=False,
+            whole_model=True,
+            every_steps=_every_steps(source),
+            drops_older=_drops_older(source),
+        )
     if not source.program.fine_tunes and source.number("saving.frequency", default=-1) <= 0:
         return None
     if not engine.modelled:
@@ -45,7 +54,13 @@ def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Sav
     contents = _contents(source, role)
     megatron = engine.backend is Backend.MEGATRON
     if not megatron and _saves_model_alone(source, role):
-        return Saving(weights=False, optimizer=False, whole_model=True, every_steps=_every_steps(source))
+        return Saving(
+            weights=False,
+            optimizer=False,
+            whole_model=True,
+            every_steps=_every_steps(source),
+            drops_older=_drops_older(source),
+        )
     always = not source.since("0.4.1") and not megatron
     whole_model = "hf_model" in contents and (megatron or source.since("0.4.0"))
     saving = Saving(
@@ -53,6 +68,7 @@ def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Sav
         optimizer=always or "optimizer" in contents,
         whole_model=whole_model,
         every_steps=_every_steps(source),
+        drops_older=_drops_older(source),
     )
     if not megatron:
         return saving
@@ -65,6 +81,7 @@ def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Sav
         joins_weights=through_bridge,
         in_background=source.flag(f"{role}.saves_in_background"),
         every_steps=saving.every_steps,
+        drops_older=saving.drops_older,
         **read_fields(SAVING, SavingContext(source=source, role=role, engine=engine)),
         may_not_gather=not source.since("0.8.0"),
         gathers_on_host=source.flag(f"{role}.megatron.distrib_optim_fully_reshardable_mem_efficient"),
@@ -82,6 +99,15 @@ def _every_steps(source: ReleaseSettings) -> int | None:
     value = source.value("saving.frequency")
     known = isinstance(value, int | float) and not isinstance(value, bool) and value >= 1
     return int(value) if known else None
+
+
+def _drops_older(source: ReleaseSettings) -> bool:
+    """Whether a limit is set of the checkpoints that are kept.
+
+    Source: verl 0.9.1 ``trainer/ppo/ray_trainer.py:1002-1011``, ``trainer/sft_trainer.py:85``.
+    """
+    limit = source.settings.get(_MOST_KEPT_TUNED if source.program.fine_tunes else _MOST_KEPT)
+    return (isinstance(limit, int) and limit > 0) or source.settings.get(_LAST_ALONE) is True
 
 
 def _contents(source: ReleaseSettings, role: str) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def _gathers_whole_model(context: SyncContext) -> bool:
     SGLang's ``dummy_hf`` format of the first sharding managers.
     """
     source, lora = context.source, context.actor.lora
-    layered, text = source.flag("rollout.layered_summon"), source.text("rollout.load_format", default="dummy")
+    layered, text = source.flag("rollout.layered_summon"), _load_format(source)
     if context.actor.backend is not Backend.FSDP:
         return False
     if lora is not None:
@@ -91,8 +91,20 @@ def _gathers_whole_model(context: SyncContext) -> bool:
     return context.rollout.engine is RolloutEngine.SGLANG and not source.since("0.6.0") and "hf" in text
 
 
+def _load_format(source: ReleaseSettings) -> str:
+    return source.text("rollout.load_format", default="dummy")
+
+
 def _set_gathers_whole_model(context: SyncContext, sync: WeightSync) -> Assignments:
-    return (("rollout.layered_summon", not sync.gathers_whole_model),)
+    """Layer by layer only adapters travel: an engine that starts from dummy weights has no base for them.
+
+    Source: verl 0.7.0 ``utils/fsdp_utils.py:620-626`` (``collect_lora_params`` raises ``ValueError``).
+    """
+    layered = ("rollout.layered_summon", not sync.gathers_whole_model)
+    adapters = context.actor.lora is not None and not sync.gathers_whole_model
+    if not adapters or not _load_format(context.source).startswith("dummy"):
+        return (layered,)
+    return layered, ("rollout.load_format", "safetensors")
 
 
 SYNC: tuple[Field[SyncContext], ...] = (

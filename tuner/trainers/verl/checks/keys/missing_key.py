@@ -4,7 +4,7 @@ What it checks
 --------------
 Keys that the program which is started reads as attributes, without a default and on its way for sure, while neither the YAML nor the launch has them.
 In a copy of verl its own code is followed, from ``main`` on, through everything that gets the whole configuration, and through what the trainer has its workers do with their section of it.
-Of the released trainer of fine-tuning it is keys that a launch deletes with ``~``.
+Of the released trainer of fine-tuning it is keys that a launch deletes with ``~``, of PPO's the first section that it reads, where a file without a ``defaults`` list is all that Hydra has.
 There is no override: what the key should be, its author knows.
 
 Why it matters
@@ -23,6 +23,7 @@ Sources
 -------
 OmegaConf 2.3 ``dictconfig.py`` (``__getattr__``: ``ConfigAttributeError``); Hydra 1.3 composes in struct mode.
 verl 0.4.1 ``trainer/fsdp_sft_trainer.py:92-161, 415-489``, 0.7.0 lines 101-185 and 660-820.
+verl 0.5.0 ``trainer/main_ppo.py:60``, 0.7.0 line 65, 0.9.1 line 46.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +39,7 @@ from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.started_program import sure_run_of
-from tuner.trainers.verl.programs import Program, program_of
+from tuner.trainers.verl.programs import Program, program_of, runs_ppo_trainer
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
@@ -59,6 +60,12 @@ PROGRAMS = tuple(Program)
 REFUSED_BY = RefusedBy.OMEGACONF
 
 _READS = Releases(since="0.4.1", until="0.7.1")
+#: The first section that PPO's program reads, by release: ``run_ppo`` of ``trainer/main_ppo.py``.
+_FIRST_READ = {
+    "ray_init": Releases(since="0.4.0", until="0.6.0"),
+    "ray_kwargs": Releases(since="0.6.0", until="0.9.0"),
+    "reward": Releases(since="0.9.0"),
+}
 _RELEASED = (  # that all of these releases read
     "data.balance_dp_token",
     "data.chat_template",
@@ -77,11 +84,26 @@ _RELEASED = (  # that all of these releases read
 
 def check(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
     """A finding for each key that a launch takes away from the released trainer of fine-tuning."""
+    if settings.composed is not None and runs_ppo_trainer(settings.started):
+        yield from _of_whole(settings, workload, version)
     if version not in _READS or program_of(settings.defaults) is not Program.SFT:
         return
     for key in _RELEASED:
         if _missing_at(settings, split_key(key)) is not None:
             yield _finding(settings, key, str(workload.release))
+
+
+def _of_whole(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
+    """A finding for a file that lacks a defaults list: Hydra has nothing of verl's, and the program stops."""
+    key = next((name for name, releases in _FIRST_READ.items() if version in releases), None)
+    if key is None or _missing_at(settings, (key,)) is None:
+        return
+    message = _(
+        "{reader} reads {key}, and the job stops there: the file of this launch has no defaults list, so that "
+        "nothing of verl's own is in the configuration; defaults: [ppo_trainer, _self_] lays it on that, with "
+        "verl's folder trainer/config in hydra.searchpath"
+    )
+    yield report(RULE, settings, message.format(reader=workload.release, key=key), keys=[key])
 
 
 def check_of_copy(

@@ -11,7 +11,7 @@ The dataset then leaves ``raw_prompt`` out of its rows, and the first batch stop
 
 When it does not apply
 ----------------------
-From 0.7.0 on the dataset always keeps them.
+From 0.7.0 on the dataset always keeps them, and so does one of a copy that keeps them without a condition.
 Where ``data.custom_cls`` names a dataset of the user's own, or an agent loop of the user's own generates (0.6): nobody knows what they keep and read.
 0.4.0 with servers, whose scheduler is the user's own.
 
@@ -55,7 +55,10 @@ _LOOPS = f"{ROLLOUT}.agent"
 _MAY_DROP = Releases(until="0.7.0")
 _SERVED = Releases(since="0.4.1")
 _TURNS_OF_SGLANG = Releases(since="0.4.0")
-_ALWAYS_KEPT = "row_dict raw_prompt _build_messages"  # the dataset since 0.7.0
+#: The dataset since 0.7.0, and one of a copy that does not ask whether they are to be kept. Other statements
+#: have ``raw_prompt`` as the name of a text that is tokenized.
+_ALWAYS_KEPT = "row_dict raw_prompt"
+_ASKED_OR_TOKENIZED = "return_raw_chat return_full_prompt tokenizer processor encode apply_chat_template"
 _BUNDLED_LOOPS = ("single_turn_agent", "tool_agent")
 
 GUARDS = (
@@ -79,6 +82,7 @@ GUARDS = (
         key=_MODE,
         fails=True,
         unless=_ALWAYS_KEPT,
+        unless_lacks=_ASKED_OR_TOKENIZED,
         releases=Releases(since="0.6.0", until="0.7.0"),
     ),
     CodeGuard(
@@ -94,6 +98,7 @@ GUARDS = (
         key=_ENABLED,
         fails=True,
         unless=_ALWAYS_KEPT,
+        unless_lacks=_ASKED_OR_TOKENIZED,
         releases=_MAY_DROP,
     ),
 )
