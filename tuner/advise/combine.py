@@ -66,14 +66,32 @@ def combine(
     verdict = verdict_of_start([item for item in started.refusals if not item.lifted_by_block], Verdict.FITS)
     for wanted in (acceptance, replace(acceptance, packages=True)):
         block = best_block(reading, base, findings, wanted, most_lines=MOST_LINES - mended)
+        brought = contributions(reading, base, block)
+        fewer = _without_idle_lines(reading, base, block, brought)
+        if fewer is not None:
+            block, brought = fewer, contributions(reading, base, fewer)
         of_memory = judge_memory(block.case, block.reading.releases)
         fixed = (_contribution_of_fix(fix, block.case) for fix in fixes)
-        parts = [*lifted, *fixed, *contributions(reading, base, block)]
+        parts = [*lifted, *fixed, *brought]
         if of_memory.verdict is Verdict.FITS:
             return _combination(block, parts, cheapest, verdict) if parts else None
         if not any(finding.rule.package for finding in findings):
             break
     return None
+
+
+def _without_idle_lines(
+    reading: Reading, base: Case, block: Block, parts: Sequence[Contribution]
+) -> Block | None:
+    """The block without the lines that change nothing; None where it has none.
+
+    A finding with one line is worth that line, else it would be no part of the block.
+    """
+    if all(len(part.overrides) < 2 for part in parts):
+        return None
+    from tuner.advise.needed_lines import block_of_needed  # where a finding sets several lines
+
+    return block_of_needed(reading, base, block, parts)
 
 
 def _combination(

@@ -194,7 +194,7 @@ def pruned(
         least_gain: share of the step that a change has to take away.
         short_enough: whether a workload takes no more lines than a block may have.
     """
-    case, accepted = whole.case, _remaining_findings(original, whole)
+    case, accepted = whole.case, remaining_findings(original, whole)
     while True:
         without = [(_without(original, case, part, accepted, realise), part) for part in accepted]
         gains = [
@@ -216,7 +216,7 @@ def pruned(
         smaller = without[place][0]
         assert smaller is not None
         case = smaller
-        accepted = _remaining_findings(original, Merged(case=case, accepted=tuple(accepted)))
+        accepted = remaining_findings(original, Merged(case=case, accepted=tuple(accepted)))
 
 
 def can_do_without(original: Case, case: Case, without: Case) -> bool:
@@ -230,7 +230,7 @@ def can_do_without(original: Case, case: Case, without: Case) -> bool:
     return fits and original.affords(without.workload)
 
 
-def _remaining_findings(original: Case, whole: Merged) -> list[Accepted]:
+def remaining_findings(original: Case, whole: Merged) -> list[Accepted]:
     """The findings whose changes are left in the end, each with those that are its own; the last one owns."""
     left = changes(original.workload, whole.case.workload)
     owned: dict[int, dict[tuple[str, ...], object]] = {}
@@ -264,7 +264,7 @@ def less_one(original: Case, whole: Merged, realise: Realise) -> Iterator[Merged
     """The merged job without the changes of one finding, for each of them."""
     for _, case in without_each(original, whole, realise):
         if case is not None:
-            yield Merged(case=case, accepted=tuple(_remaining_findings(original, replace(whole, case=case))))
+            yield Merged(case=case, accepted=tuple(remaining_findings(original, replace(whole, case=case))))
 
 
 def without_each(original: Case, whole: Merged, realise: Realise) -> list[tuple[Accepted, Case | None]]:

@@ -42,6 +42,8 @@ def recommend(
     after = _written(reading, finding)
     if after is None and proposal is not None:
         return None
+    if proposal is not None and after is not None and len(after.overrides) > 1:
+        after = _without_idle_lines(reading, case, finding, after)
     reads_otherwise = proposal is not None and after is not None and after.workload != proposal
     if reads_otherwise and after is not None and not helps(case, finding, after.workload):
         return None
@@ -66,6 +68,18 @@ def recommend(
         or bool(elsewhere)
         or (bool(finding.overrides or after) and (worse or not is_allowed(effect, allow))),
     )
+
+
+def _without_idle_lines(reading: Reading, case: Case, finding: Finding, after: Written) -> Written:
+    """A finding's lines without those that change nothing, where it is worth its word without them."""
+    if not matters(case, after.workload):
+        return after
+    from tuner.advise.idle_lines import without_idle  # where a finding sets several lines
+
+    fewer = without_idle(reading, case, finding, after)
+    if fewer == after or not helps(case, finding, fewer.workload):
+        return after
+    return after if _serving_releases(reading, finding, fewer, case) else fewer
 
 
 def matters(case: Case, proposal: Workload) -> bool:
