@@ -48,9 +48,10 @@ _OF_FILTER = {
     "filter.enable": "algorithm.filter_groups.enable",
     "filter.most_rounds": "algorithm.filter_groups.max_num_gen_batches",
 }
+_SLEEP = "rollout.free_cache"
 #: The meanings that a copy may have a key for where its release has none.
 _OWN_MEANINGS = (
-    *("rollout.max_model_tokens", "rollout.max_sequences", "kl_in_reward"),
+    *("rollout.max_model_tokens", "rollout.max_sequences", "kl_in_reward", _SLEEP),
     *(f"{role}.{name}" for role in ("model", "critic") for name in (*_OF_ADAPTERS, _OF_RECOMPUTATION)),
     *_OF_FILTER,
 )
@@ -83,6 +84,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
     bounds_pixels: bool = False  # its loader resizes images to ``MAX_PIXELS`` of the environment
 
+    switches_sleep: bool = False  # its vLLM sleeps only where ``free_cache_engine`` says so, as with 0.5
+    entropy_on_demand: bool = False  # an update takes entropy only where a coefficient asks, as with 0.4
     stages_wake_up: bool = False  # vLLM's cache comes back after new weights, as with 0.4; before, with them
     packed_models: tuple[str, ...] | None = None  # the types that it packs; None where it packs any
     critic_counts_prompts: bool = False  # its mini-batch, as 0.4 does
@@ -111,6 +114,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
             return "actor_rollout_ref.rollout.max_model_len"
         if meaning == "rollout.max_sequences" and self.limits_sequences:
             return "actor_rollout_ref.rollout.max_num_seqs"
+        if meaning == _SLEEP and self.switches_sleep:
+            return "actor_rollout_ref.rollout.free_cache_engine"
         if meaning == "kl_in_reward_weight" and self.reference_by_weight:
             return "algorithm.kl_ctrl.kl_coef"
         if meaning == "kl_in_reward" and self.kl_in_reward:
@@ -123,6 +128,10 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
         if name in _OF_ADAPTERS and (self.adapts_actor if role == "model" else self.adapts_critic):
             return _OF_ADAPTERS[name].format("actor_rollout_ref" if role == "model" else "critic")
         return None
+
+    def lacks(self, meaning: str) -> bool:
+        """Whether a key of the release means something else in the copy."""
+        return meaning == "rollout.unused_free_cache" and self.switches_sleep
 
 
 OF_RELEASE = CopyFacts()
@@ -168,6 +177,10 @@ def copy_facts(settings: Settings) -> CopyFacts:
         filters_groups=has("filter_groups max_num_gen_batches", _TRAINER),
         sync_offloads=has(_OFFLOADS, _MANAGERS, "offload_param _offload_param _is_offload_param"),
         processes_weights=has("process_weights_after_loading", _VLLM),
+        # verl 0.5.0 ``workers/rollout/vllm_rollout/vllm_rollout_spmd.py``; ``True`` in 0.4.1 line 151
+        switches_sleep=has("enable_sleep_mode free_cache_engine", _VLLM),
+        # verl 0.4.0 ``workers/actor/dp_actor.py:386-389``; 0.3.0.post1 takes it in every pass
+        entropy_on_demand=has("calculate_entropy entropy_coeff", _ACTOR),
         stages_wake_up=has("inference_engine wake_up kv_cache", _MANAGERS),
         bounds_pixels=any(has("max_pixels MAX_PIXELS getenv", file) for file in _LOADERS)
         or any(has("max_pixels MAX_PIXELS environ", file) for file in _LOADERS),

@@ -382,7 +382,8 @@ def _reference(source: ReleaseSettings, model: ModelShape, actor: Actor) -> Refe
     if _is_adapter(source, actor.engine):
         return replace(_own_reference(source, actor), weighs=weighs)
     engine = source.part("reference.engine", read_engine, "ref", model, actor.engine.parallel.gpus)
-    old = not source.since("0.4.0")  # computes entropy in every pass, the reference's always compiled
+    # computes entropy in every pass, the reference's always compiled
+    old = not (source.since("0.4.0") or source.copy.entropy_on_demand)
     head = read_head(source, model, engine)
     return Reference(
         engine=engine,

@@ -41,7 +41,8 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
         """
         if meaning.startswith(_OF_RECIPE) and runs_ppo_trainer(self.settings.started):
             return None
-        return self.copy.key(meaning) or self.table.key(meaning, self.version)
+        of_release = None if self.copy.lacks(meaning) else self.table.key(meaning, self.version)
+        return self.copy.key(meaning) or of_release
 
     def since(self, version: str) -> bool:
         """Whether the release is this one or newer."""

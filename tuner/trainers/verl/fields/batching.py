@@ -271,12 +271,12 @@ BATCH: tuple[Field[ReleaseContext], ...] = (
 
 
 def _entropy(context: ReleaseContext) -> bool:
-    """Whether the update computes entropy: on demand, and before 0.4 always."""
+    """Whether the update computes entropy: on demand, and before 0.4 always, unless a copy's asks first."""
     source = context.source
     demanded = source.number("actor.entropy_coeff", default=0.0) != 0 or source.flag(
         "actor.calculate_entropy"
     )
-    return demanded or not source.since("0.4.0")
+    return demanded or not (source.since("0.4.0") or source.copy.entropy_on_demand)
 
 
 def _set_entropy(context: ReleaseContext, actor: Actor) -> Assignments:

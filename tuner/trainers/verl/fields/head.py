@@ -122,7 +122,9 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
     * The heads multiply by ``lm_head`` alone: models that cap or scale their logits afterwards lose that.
     * They read ``lm_head.weight`` as it stands, which FSDP2 has sharded where it is a unit of its own
       (verl #7520).
-    * Up to 0.8 Liger's patch drops their gradients (verl #6913).
+    * Up to 0.8 Liger's patch drops their gradients (verl #6913). Layers that Megatron fuses are its own:
+      its fused head takes what the decoder gives, whatever kernels made that (verl 0.5.0 to 0.8.0
+      ``models/mcore/model_forward_fused.py``, ``_fused_GPTModel_forward``).
     * Up to 0.7 they shift the labels within a rank's share of a sequence that several ranks share, so that
       the last token of each share gets a wrong one (verl #6068).
     * The forward pass for text takes no images: a model with a tower needs one of its own, see
@@ -146,7 +148,7 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
         return ()
     if fused_drops_images(source, model, engine):
         return ()
-    if engine.fused_layers and not source.since("0.9.0"):
+    if engine.fused_layers and not context.megatron and not source.since("0.9.0"):
         return ()
     if engine.parallel.ulysses > 1 and not source.since("0.8.0"):
         return ()
