@@ -56,3 +56,26 @@ def test_a_job_without_such_a_change_has_nothing_to_try() -> None:
 
     assert "Nothing to paste: no line would bring 3% of the step." in answer
     assert "To be tried" not in answer
+
+
+TOO_LARGE = (
+    *("algorithm.adv_estimator=grpo", "data.train_batch_size=16", "data.max_prompt_length=15000"),
+    *("data.max_response_length=5000", "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct"),
+    *("actor_rollout_ref.actor.ppo_mini_batch_size=16", "actor_rollout_ref.actor.use_kl_loss=True"),
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1",
+    *("actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.tensor_model_parallel_size=1"),
+    *("actor_rollout_ref.rollout.enforce_eager=True", "actor_rollout_ref.rollout.n=4"),
+    *("trainer.n_gpus_per_node=4", "trainer.nnodes=1"),
+    "actor_rollout_ref.rollout.gpu_memory_utilization=0.8",
+)
+
+
+def test_they_are_named_on_top_of_a_block_that_makes_the_job_fit() -> None:
+    command = ["python3", "-m", "verl.trainer.main_ppo", *TOO_LARGE]
+    answer = " ".join(run("advise", *command, "--gpu", "h100-sxm", "--verl-version", "0.9.1").out.split())
+
+    assert answer.startswith("DOES NOT FIT")
+    assert "Paste this: FITS" in answer
+    assert "To be tried: actor_rollout_ref.rollout.enforce_eager=False is expected to make" in answer

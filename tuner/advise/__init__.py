@@ -110,7 +110,8 @@ def advise(
         else None
     )
     apart = block and modelled and (combination is None or _is_dear(combination, cheapest))
-    settled = block and modelled and runs and not start.refusals
+    # what may be tried goes on top of a block, with which the job fits, or of a job that runs as it is
+    settled = block and modelled and (combination is not None or (runs and not start.refusals))
     return Advice(
         workload=case.workload,
         estimate=case.estimate,

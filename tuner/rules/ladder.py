@@ -34,10 +34,9 @@ from tuner.rules.rungs import (
     resharded,
     service_asleep,
     small_bucket,
-    states_on_host,
     synced_by_tensor,
 )
-from tuner.rules.second_fsdp import sharded_by_second
+from tuner.rules.second_fsdp import on_host_by_second, sharded_by_second
 from tuner.rules.sequence_sharing import sequence_shared
 from tuner.workload import Phase, Workload
 
@@ -74,7 +73,7 @@ LADDERS = (
             activations_offloaded,
             sequence_shared,
             sharded_by_second,
-            states_on_host,
+            on_host_by_second,
         ),
     ),
     Ladder(

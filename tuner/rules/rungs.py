@@ -246,7 +246,7 @@ def activations_offloaded(workload: Workload, phase: Phase) -> Workload:
 
 
 def states_on_host(workload: Workload, phase: Phase) -> Workload:
-    """Optimizer states never come to the card; the host makes the step."""
+    """Optimizer states never come to the card; the host makes the step. FSDP1 has no way to that."""
     engine = engine_of(workload, phase)
     if engine.backend is Backend.MEGATRON:
         return with_engine(workload, phase, replace(engine, optimizer_offload_fraction=1.0))

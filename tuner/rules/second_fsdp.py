@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tuner.rules.rungs import CRITIC_PHASES, synced_by_tensor
+from tuner.rules.rungs import CRITIC_PHASES, states_on_host, synced_by_tensor
 from tuner.workload import Backend, Engine, HeadKind, Phase, Workload
 
 
@@ -19,6 +19,11 @@ def sharded_by_second(workload: Workload, phase: Phase) -> Workload:
     if reference is not None:
         changed = changed.with_reference(engine=_second(reference.engine))
     return synced_by_tensor(changed, phase)
+
+
+def on_host_by_second(workload: Workload, phase: Phase) -> Workload:
+    """The host makes the optimizer's step, for which FSDP1 has to give way to FSDP2."""
+    return states_on_host(sharded_by_second(workload, phase), phase)
 
 
 def _needs_whole_head(workload: Workload) -> bool:

@@ -16,7 +16,7 @@ When it does not apply
 ----------------------
 
 Anything smaller helps: the step on the host is one thread's, as Ray starts a worker, and takes seconds for every mini-batch, and weights are fetched for every micro-batch.
-FSDP1 has no such policy.
+FSDP1 has no such policy: there FSDP2 takes its place, under which a run cannot be resumed from checkpoints that FSDP1 saved.
 
 Sources
 -------
@@ -33,9 +33,10 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.ladder import due_phases
-from tuner.rules.rungs import engine_of, states_on_host, with_engine
+from tuner.rules.rungs import engine_of, with_engine
+from tuner.rules.second_fsdp import on_host_by_second
 from tuner.rules.wording import over
-from tuner.workload import Backend, Engine, Phase
+from tuner.workload import Backend, Phase, Workload
 
 RULE = Rule(
     code="MEM011",
@@ -51,13 +52,14 @@ TENTHS = range(1, 11)
 
 def check(case: Case) -> Finding | None:
     """Keep as much of the optimizer on the host as is needed."""
-    phases = due_phases(case, states_on_host)
+    phases = due_phases(case, on_host_by_second)
     if not phases:
         return None
     proposal = case.workload
     for phase in phases:
-        proposal = with_engine(proposal, phase, _smallest_share(case, phase))
+        proposal = _moved(case, phase, proposal)
     worst = phases[0]
+    first = Backend.FSDP in (engine_of(case.workload, phase).backend for phase in phases)
     return Finding(
         rule=RULE,
         message=_("{shortage}, and its model states are what is left to move").format(
@@ -67,12 +69,16 @@ def check(case: Case) -> Finding | None:
         evidence=Evidence.MODELLED,
         phase=worst,
         proposal=proposal,
+        notes=(_("A run that has saved checkpoints under FSDP1 cannot be resumed from them"),)
+        if first
+        else (),
     )
 
 
-def _smallest_share(case: Case, phase: Phase) -> Engine:
+def _moved(case: Case, phase: Phase, proposal: Workload) -> Workload:
+    """A proposal with the smallest share of Megatron's optimizer on the host, or with all of FSDP's."""
     engine = engine_of(case.workload, phase)
-    everything = engine_of(states_on_host(case.workload, phase), phase)
+    everything = on_host_by_second(proposal, phase)
     if engine.backend is not Backend.MEGATRON:
         return everything
     shares = (
@@ -81,4 +87,5 @@ def _smallest_share(case: Case, phase: Phase) -> Engine:
         if tenths / 10 > engine.optimizer_offload_fraction
     )
     fitting = (share for share in shares if case.eases(with_engine(case.workload, phase, share), phase))
-    return next(fitting, everything)
+    share = next(fitting, None)
+    return everything if share is None else with_engine(proposal, phase, share)
