@@ -11,6 +11,7 @@ from tuner.advise.reading import Reading
 from tuner.consultation.consult import job_of
 from tuner.consultation.premises import Premises
 from tuner.trainers import coverage
+from tuner.trainers.verl.trainer_code import known_words
 
 ENTRY = "from verl.trainer.ppo.own_trainer import OwnTrainer\n\n\ndef main():\n    OwnTrainer().fit()\n"
 TRAINER = """class OwnTrainer:
@@ -65,3 +66,4 @@ def test_a_job_that_is_read_back_looks_at_no_file_of_its_copy_again(tmp_path: Pa
     later = calls(lambda: read_back(24_000, 28_000))
     assert later[ast.__file__, "parse"] == 0  # files, or pieces of code
     assert later[coverage.__file__, "_covers"] == 0  # whether a row of tables names a key
+    assert later[known_words.__file__, "registered"] == 0  # names in all of its files

@@ -202,7 +202,11 @@ class TrainerCode:
         """The names that a decorator registers, in files with one part in their path and not another."""
         from tuner.trainers.verl.trainer_code.known_words import registered  # few launches ask
 
-        return registered(self._snapshot.files.texts, decorator, file=file, outside=outside)
+        texts = self._snapshot.files.texts
+        return self.remembered(
+            ("registered", decorator, file, outside),
+            lambda: registered(texts, decorator, file=file, outside=outside),
+        )
 
     def names(self, word: str) -> bool:
         """Whether some file has this word, as a name or in a text: what is never named is never read."""
