@@ -4,6 +4,7 @@ import pytest
 
 from tests.plan import jobs
 from tests.plan.jobs import JOBS, SmallJob
+from tuner.plan.pareto import unbeaten
 
 pytestmark = pytest.mark.sampled(3)
 
@@ -47,6 +48,14 @@ def test_the_trades_are_the_pareto_set(job: SmallJob) -> None:
         if not any(s <= seconds and p <= peak and (s, p) != (seconds, peak) for s, p in points)
     }
     assert {(one.seconds, one.peak_bytes) for one in result.pareto} == unbeaten
+
+
+@ALL
+def test_what_a_table_calls_unbeaten_is_what_a_search_keeps(job: SmallJob) -> None:
+    result, _ = jobs.search(job)
+    points = [(one.seconds, one.peak_bytes) for one in jobs.priced(job)]
+    kept = {point for point, best in zip(points, unbeaten(points), strict=True) if best}
+    assert kept == {(one.seconds, one.peak_bytes) for one in result.pareto}
 
 
 @ALL
