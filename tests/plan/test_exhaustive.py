@@ -8,6 +8,7 @@ from tuner.advise import advise
 from tuner.advise.usual_host import may_lack_host
 from tuner.advise.verdicts import Verdict
 from tuner.plan.judge import Judge
+from tuner.plan.pareto import unbeaten
 from tuner.rules.case import Case, CaseFigures
 
 pytestmark = pytest.mark.sampled(5)
@@ -54,6 +55,14 @@ def test_the_trades_are_the_pareto_set(job: SmallJob) -> None:
         if not any(s <= seconds and p <= peak and (s, p) != (seconds, peak) for s, p in points)
     }
     assert {(one.seconds, one.peak_bytes) for one in result.pareto} == unbeaten
+
+
+@ALL
+def test_what_a_table_calls_unbeaten_is_what_a_search_keeps(job: SmallJob) -> None:
+    result, _ = jobs.search(job)
+    points = [(one.seconds, one.peak_bytes) for one in jobs.priced(job)]
+    kept = {point for point, best in zip(points, unbeaten(points), strict=True) if best}
+    assert kept == {(one.seconds, one.peak_bytes) for one in result.pareto}
 
 
 @ALL
