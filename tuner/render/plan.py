@@ -65,7 +65,7 @@ def tables(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
 
 
 def _stopped(answer: PlanAnswer) -> Iterator[Part]:
-    """That some of what was asked for is not there, where the first search had ended before."""
+    """The words for what is not there of what was asked for, where the first search had ended before."""
     if answer.stopped and not answer.plan.stopped:
         text = _("Stopped before all that was asked for had been planned: some of it is missing.")
         yield Paragraph(text=text, further=1)
