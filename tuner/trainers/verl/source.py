@@ -42,8 +42,10 @@ class ReleaseSettings(SettingsByMeaning, frozen=True, kw_only=True):
         """
         if meaning.startswith(_OF_RECIPE) and runs_ppo_trainer(self.settings.started):
             return None
-        of_release = None if self.copy.lacks(meaning) else self.table.key(meaning, self.version)
-        return self.copy.key(meaning) or of_release
+        of_release = self.table.key(meaning, self.version)
+        if self.copy is OF_RELEASE:
+            return of_release
+        return self.copy.key(meaning) or (None if self.copy.lacks(meaning) else of_release)
 
     def since(self, version: str) -> bool:
         """Whether the release is this one or newer."""
