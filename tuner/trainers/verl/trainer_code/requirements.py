@@ -166,33 +166,34 @@ def _named(root: Path) -> list[str]:
     """The files of a folder that say what is needed, by their names."""
     try:
         more = [file.relative_to(root).as_posix() for form in _MORE for file in files_like(root, form)]
-        more += [
-            name
+        installing = [
+            _text(file)
             for form in _INSTALLING
             for file in files_like(root, form)
             if _OF_OTHER_CARDS not in file.name.lower()
-            for name in _HANDED.findall(_text(file))
         ]
-        more += _environments(root)
+        more += [name for text in installing for name in _HANDED.findall(text)]
+        more += _environments(root, installing)
     except OSError:
         more = []
     names = (*_FILES, *(name for name in more if _OF_OTHER_CARDS not in name.lower()))
     return [file for file in dict.fromkeys(names) if is_there(root / file, Path.is_file)]
 
 
-def _environments(root: Path) -> list[str]:
-    """The environments of conda that a folder's files create, and those at the top of a repository.
+def _environments(root: Path, installing: Sequence[str]) -> list[str]:
+    """The environments of conda that texts of a folder create, and those at the top of a repository.
 
     One that the trainer is in counts before others: a project may have one for each of its programs.
     """
     created = [
         name
-        for form in _INSTALLING
-        for file in files_like(root, form)
-        for name in _CREATED.findall(_text(file))
+        for text in installing
+        for name in (_CREATED.findall(text) if "--f" in text or " -f" in text else ())
     ]
     if is_top_of_repository(root):
-        created += [file.name for form in ("*.yml", "*.yaml") for file in files_like(root, form)]
+        created += [file.name for file in files_like(root, "*.y*ml")]
+    if not created:
+        return []
     texts = {name: _text(root / name) for name in created if is_there(root / name, Path.is_file)}
     of_conda = [name for name, text in texts.items() if _ENVIRONMENT.search(text) is not None]
     return sorted(of_conda, key=lambda name: _TRAINER.search(texts[name]) is None)
