@@ -3,7 +3,7 @@
 What it checks
 --------------
 ``reward.reward_manager.name``, or ``reward_model.reward_manager`` where that is set, against the names that the reward loop of the release registers.
-The override is ``naive``, the release's own, for a manager of the older registry.
+The override is ``naive``, the release's own, for a manager of the older registry, unless the launch's reward function takes lists of responses.
 In an older copy of verl: against the names that its ``trainer/main_ppo.py`` or ``trainer/ppo/reward.py`` compares with before it raises an error.
 
 Why it matters
@@ -144,6 +144,17 @@ def _finding(
 ) -> Finding:
     key = _key(settings, version)
     older = name in _OLDER
+    notes, naive = [], older and "naive" in known
+    if naive:
+        from tuner.trainers.verl.reward_function import takes_lists  # few launches name another one
+
+        if takes_lists(settings):
+            naive = False
+            note = _(
+                "naive is no way out: the reward function of this launch takes lists of responses, and naive "
+                "gives it one at a time."
+            )
+            notes.append(note)
     what = _("raises an error") if older else _("knows it only where code of one's own adds it")
     return report(
         RULE,
@@ -152,6 +163,7 @@ def _finding(
             key=key, value=name, words=", ".join(known), release=workload.release, what=what
         ),
         keys=[key],
-        overrides=[assign(settings, key, "naive")] if older and "naive" in known else [],
+        overrides=[assign(settings, key, "naive")] if naive else [],
+        notes=notes,
         severity=None if older else of_own_word(name, known, in_copy=of_copy),
     )
