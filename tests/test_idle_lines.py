@@ -3,6 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
+from tests.test_blocks import advised as advised_launch
+from tests.test_blocks import launch_of
 from tuner.advise import Advice, Recommendation
 from tuner.advise.idle_lines import is_as_good
 from tuner.consultation.consult import consult
@@ -70,6 +72,14 @@ def test_a_block_leaves_out_what_follows_by_itself() -> None:
     read, longer = (advised("0.9.1", *together.overrides, *more) for more in ((), (OF_LOG_PROB,)))
     assert together.time.seconds == read.time.seconds <= longer.time.seconds * 1.005
     assert read.combination is None
+
+
+def test_a_share_of_the_card_that_is_large_enough_stays_as_it_is() -> None:
+    """What stays on the card fits beside the cache of the present share too, with a little less to spare."""
+    advice = advised_launch(launch_of("recipe/dapo/test_dapo_7b_math_megatron.sh", "v0.5.0"))
+    assert advice is not None and advice.combination is not None
+    assert not [text for text in advice.combination.overrides if "gpu_memory_utilization" in text]
+    assert advice.combination.estimate.fits_for_certain()
 
 
 def test_what_fits_less_surely_is_not_as_good() -> None:
