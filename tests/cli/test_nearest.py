@@ -1,4 +1,4 @@
-"""A job that nothing makes fit is told what it lacks with all that eases it, and no change that is no help."""
+"""A job that nothing makes fit is told what it lacks with all that eases it, and no change of no help."""
 
 from tests.cli.runner import run
 
