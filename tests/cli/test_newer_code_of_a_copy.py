@@ -1,4 +1,4 @@
-"""A copy of verl that has code of a later release than its number says is counted by its code."""
+"""Code of a copy of verl decides what it does: of a later release than its number says, or of its own."""
 
 import json
 from pathlib import Path
@@ -59,3 +59,32 @@ def test_entropy_on_demand_is_taken_only_where_a_coefficient_asks(
     tmp_path: Path, actor: str, taken: bool
 ) -> None:
     assert workload(tmp_path, "0.3.0.post1", actor=actor)["actor"]["update"]["entropy"] is taken
+
+
+PROGRAM = """from verl.utils import hf_processor
+def run(config):
+    processor = hf_processor("path", **config.actor_rollout_ref.get("processor_kwargs", {}))
+"""
+LOADER = """class RLHFDataset:
+    def __getitem__(self, item):
+        images = [process_image(it, max_pixels=self.processor.image_processor.max_pixels) for it in item]
+"""
+
+
+@pytest.mark.parametrize(("program", "bounded"), [("VALUE = 1\n", False), (PROGRAM, True)])
+def test_images_are_no_larger_than_a_copys_processor_is_told(
+    tmp_path: Path, program: str, bounded: bool
+) -> None:
+    for name in (".git", "verl/trainer", "verl/utils/dataset"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "verl/trainer/main_ppo.py").write_text(program)
+    (tmp_path / "verl/utils/dataset/rl_dataset.py").write_text(LOADER)
+    seeing = LAUNCH.replace("Qwen2.5-7B", "Qwen2.5-VL-7B").replace(
+        "max_prompt_length=1024", "max_prompt_length=4096"
+    )
+    more = " data.image_key=images +actor_rollout_ref.processor_kwargs.max_pixels=401408"
+    (tmp_path / "run.sh").write_text(seeing + more)
+    script = str(tmp_path / "run.sh")
+    answer = run("advise", script, "--gpu", "h100-sxm", "--verl-version", "0.4.0", "-f", "json")
+    images = json.loads(answer.out)["workload"]["batch"]["images"]
+    assert (images["most_tokens"] == 512) is bounded

@@ -19,6 +19,7 @@ from tuner.advise.answer import (
     CheapestRun,
     Combination,
     Contribution,
+    Nearest,
     Price,
     Recommendation,
     Unsure,
@@ -112,6 +113,21 @@ def advise(
     apart = block and modelled and (combination is None or _is_dear(combination, cheapest))
     # what may be tried goes on top of a block, with which the job fits, or of a job that runs as it is
     settled = block and modelled and (combination is not None or (runs and not start.refusals))
+    reweighted = (
+        _if_reweighted(
+            start,
+            case,
+            recommendations,
+            cheapest,
+            acceptance,
+            fits=of_memory.verdict is Verdict.FITS,
+            instead_of=combination,
+        )
+        if apart
+        else None
+    )
+    too_large = apart and combination is None and reweighted is None and not case.estimate.fits_for_certain()
+    too_large = too_large and start.starts and not case.workload.added_models
     return Advice(
         workload=case.workload,
         estimate=case.estimate,
@@ -131,19 +147,8 @@ def advise(
         combination=combination,
         withheld=_withheld(case, standing, job) if lacking else (),
         additions=tuple(additions(start, case, combination, acceptance)) if block and modelled else (),
-        if_reweighted=(
-            _if_reweighted(
-                start,
-                case,
-                recommendations,
-                cheapest,
-                acceptance,
-                fits=of_memory.verdict is Verdict.FITS,
-                instead_of=combination,
-            )
-            if apart
-            else None
-        ),
+        if_reweighted=reweighted,
+        nearest=_nearest(case, recommendations, job, acceptance) if too_large else None,
         share_as_assumed=_share_as_assumed(case, combination, least_gain)
         if block and modelled and runs
         else None,
@@ -168,6 +173,14 @@ def _unsure(
     if combination is not None:
         reading, case = reading.adding(combination.overrides), case.with_workload(combination.workload)
     return unsure(case, reading, acceptance)
+
+
+def _nearest(
+    case: Case, recommendations: Sequence[Recommendation], reading: Reading, acceptance: Acceptance
+) -> Nearest | None:
+    from tuner.advise.nearest import nearest  # a few jobs are so large
+
+    return nearest(case, recommendations, reading, acceptance)
 
 
 def _share_as_assumed(case: Case, combination: Combination | None, least_gain: float) -> float | None:

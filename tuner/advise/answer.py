@@ -167,6 +167,16 @@ class Unsure(Struct, frozen=True, kw_only=True):
     change: StepChange
 
 
+class Nearest(Struct, frozen=True, kw_only=True):
+    """A job with all that eases it and may be pasted, which still does not fit."""
+
+    phase: Phase  # that lacks most
+    missing_bytes: int  # on one GPU, at the upper end; 0 where the engine alone is in the way
+    starts: bool  # whether the rollout engine has room for a cache
+    gpus: int | None  # with which it would fit; None where no number is known to do
+    mean_tokens: int | None  # in the mean of sequences with which it would fit; None where no length does
+
+
 class Advice(Struct, frozen=True, kw_only=True):
     """The whole answer. Every output format is a rendering of this.
 
@@ -191,6 +201,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     withheld: tuple[Withheld, ...] = ()  # what is not proposed since a copy of the trainer does otherwise
     if_reweighted: Combination | None = None  # what could be pasted if tokens may weigh otherwise
     share_as_assumed: float | None = None  # of the step, that is withheld at lengths nobody gives
+    nearest: Nearest | None = None  # where nothing that may be pasted makes the job fit
     unsure: Unsure | None = None  # what is expected to bring as much, where nothing sure does
     releases: ReleaseRange | None = None  # of a release that is not bundled
     validates_only: bool = False  # the launch ends before its first update: phases of training are left out

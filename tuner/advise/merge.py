@@ -14,7 +14,7 @@ from tuner.batching import pass_sequences
 from tuner.findings import Finding, Goal, Severity
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import starts
-from tuner.workload import HeadKind, Workload
+from tuner.workload import Backend, HeadKind, Workload
 
 MOST_ROUNDS = 6  # the rules are asked again at most so often
 
@@ -157,11 +157,12 @@ def goes_together(workload: Workload) -> bool:
     """Whether nothing in a job that is right alone is wrong beside the rest.
 
     Micro-batches divide what they cut, and fused layers stand beside no fused head, which some releases
-    break.
+    break. Nor does a fused head of the trainer's stand beside a projection that FSDP2 shards by itself.
     """
-    actor = workload.actor
-    both = actor.engine.fused_layers and actor.head.kind is not HeadKind.LOGITS
-    return divides(workload) and not both
+    engine, head = workload.actor.engine, workload.actor.head.kind
+    both = engine.fused_layers and engine.backend is not Backend.MEGATRON and head is not HeadKind.LOGITS
+    in_shards = engine.separate_embedding_units and head not in (HeadKind.LOGITS, HeadKind.FUSED_TUNER)
+    return divides(workload) and not both and not in_shards
 
 
 def asked_again(current: Case) -> list[Finding]:

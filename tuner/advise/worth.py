@@ -127,16 +127,18 @@ def makes_room(item: Recommendation, advice: Advice) -> bool:
     """Whether a change frees its share of the card in a phase that is beyond it, or brings it within.
 
     What changes the training is asked of nobody who is no further with it: it has to bring its phase within.
-    So does what is no part of a block with which the job would fit.
+    So does what is no part of a block with which the job would fit, and everything where there is none.
     """
     if item.workload is None:
         return False
     other = advice.if_reweighted if advice.combination is None else None
-    partly = not item.yours and (other is None or item.finding.rule.name in other.rules)
+    of_block = advice.combination is not None or (other is not None and item.finding.rule.name in other.rules)
+    partly = not item.yours and of_block
     capacity, after = advice.estimate.capacity_bytes, figures(item.workload).estimate
+    own = None if of_block or item.finding.rule.goal is not Goal.MEMORY else item.finding.phase
     for phase in advice.estimate.phases:
-        if phase.interval[1] <= capacity:
-            continue
+        if phase.interval[1] <= capacity or own not in (None, phase.phase):
+            continue  # beside a phase that it leaves too large nobody is helped by others
         changed = after.phase(phase.phase)
         within = changed is None or changed.peak_bytes <= capacity < phase.peak_bytes
         if within or (partly and _saved(phase, changed) >= LEAST_ROOM * capacity):

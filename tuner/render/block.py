@@ -177,7 +177,9 @@ def _none(advice: Advice) -> str:
             )
         ).format(peak=gib(worst.peak_bytes), phase=worst.phase.value)
     elif not advice.estimate.fits_for_certain():
-        text = _("Nothing to paste: nothing that leaves the training as it is makes the job fit.")
+        from tuner.render.nearest import nothing_fits  # a few jobs are so large
+
+        text = nothing_fits(advice)
     elif advice.share_as_assumed is not None:
         text = _(
             "Nothing to paste for sure at lengths that nobody gives: if they are as assumed, one change "

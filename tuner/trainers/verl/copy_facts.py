@@ -82,6 +82,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     filters_groups: bool = False  # a trainer of it generates until enough groups are kept, as DAPO's of 0.4
     sync_offloads: bool = False  # the weight sync moves the trainer's weights to the host, whatever is set
     processes_weights: bool | None = None  # vLLM's are made ready after each weight sync; None: no copy
+    #: Its loader resizes images to what arguments of the job make its processor's bound.
+    bounds_by_processor: bool = False
     bounds_pixels: bool = False  # its loader resizes images to ``MAX_PIXELS`` of the environment
 
     switches_sleep: bool = False  # its vLLM sleeps only where ``free_cache_engine`` says so, as with 0.5
@@ -182,6 +184,9 @@ def copy_facts(settings: Settings) -> CopyFacts:
         # verl 0.4.0 ``workers/actor/dp_actor.py:386-389``; 0.3.0.post1 takes it in every pass
         entropy_on_demand=has("calculate_entropy entropy_coeff", _ACTOR),
         stages_wake_up=has("inference_engine wake_up kv_cache", _MANAGERS),
+        # copies of verl 0.3.1: ``hf_processor(.., **config.actor_rollout_ref.get("processor_kwargs", {}))``
+        bounds_by_processor=has("hf_processor processor_kwargs", _MAIN)
+        and has("process_image max_pixels image_processor", "dataset/rl_dataset"),
         bounds_pixels=any(has("max_pixels MAX_PIXELS getenv", file) for file in _LOADERS)
         or any(has("max_pixels MAX_PIXELS environ", file) for file in _LOADERS),
         packed_models=packed_models(settings),

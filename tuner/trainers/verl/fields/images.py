@@ -12,6 +12,8 @@ ASSUMED_PIXELS = 1280 * 28**2
 #: ``utils/dataset/vision_utils.py`` calls.
 _LEAST_TOKENS = 4
 _BOUND = "MAX_PIXELS"  # no release of verl reads it, nor does qwen-vl-utils
+#: Read by copies alone, whose programs hand the section on to the processor.
+_PROCESSOR_BOUND = "actor_rollout_ref.processor_kwargs.max_pixels"
 
 
 def read_images(source: ReleaseSettings, tower: VisionTower | None, batch: Batch) -> Images | None:
@@ -57,10 +59,13 @@ def read_images(source: ReleaseSettings, tower: VisionTower | None, batch: Batch
 
 
 def _copy_bound(source: ReleaseSettings) -> int | None:
-    """The most pixels of an image by a variable of the launch, where a copy's loader takes its bound of it.
+    """The most pixels of an image by a variable or a key of the launch, where a copy's loader goes by it.
 
     It is no size that images are taken to have: they are resized down to it alone.
     """
+    if source.copy.bounds_by_processor:
+        pixels = source.settings.get(_PROCESSOR_BOUND)
+        return pixels if isinstance(pixels, int) and pixels > 0 else None
     if not source.copy.bounds_pixels:
         return None
     given = {variable.name: variable.value for variable in source.settings.environment if variable.known}
