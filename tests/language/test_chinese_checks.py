@@ -8,7 +8,7 @@ from tuner.catalogues import catalogue
 from tuner.language import _, using
 from tuner.trainers.verl import checks
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
-from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
+from tuner.trainers.verl.coverage.tables import NOT_MODELLED
 
 
 @pytest.mark.sampled(6)

@@ -14,8 +14,7 @@ from tuner.trainers.coverage import Read
 from tuner.trainers.key_pattern import pattern
 from tuner.trainers.verl import catalogue
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
-from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
-from tuner.trainers.verl.coverage.tables import PPO_COVERAGE
+from tuner.trainers.verl.coverage.tables import NOT_MODELLED, PPO_COVERAGE
 from tuner.trainers.verl.defaults import read_defaults, trainer_configs
 from tuner.trainers.verl.releases import BUNDLED, PREVIEWS
 

@@ -1,7 +1,7 @@
 """What the estimate makes of verl's keys: the tables of its two kinds of programs, and who asks them.
 
 A key is modelled where reading a workload looks at it, which :mod:`tuner.trainers.verl.keys` knows by
-itself. Of all others, ``no_effect`` says why they change neither memory nor time, and ``not_modelled``
+itself. Of all others, ``no_effect`` says why they change neither memory nor time, and ``NOT_MODELLED``
 what is missing from the answer once they are used.
 """
 
@@ -14,16 +14,24 @@ from tuner.inputs.tree import dotted, leaves
 from tuner.language import _
 from tuner.trainers.coverage import Coverage
 from tuner.trainers.key_facts import Affects, KeyClass
-from tuner.trainers.omission import OmissionContext
+from tuner.trainers.omission import Omission, OmissionContext
 from tuner.trainers.protocol import LeftOut
+from tuner.trainers.verl.coverage.generation import GENERATION
+from tuner.trainers.verl.coverage.models import MODELS
 from tuner.trainers.verl.coverage.no_effect import NO_EFFECT
-from tuner.trainers.verl.coverage.not_modelled import NOT_MODELLED
+from tuner.trainers.verl.coverage.recipes import OF_RECIPES
+from tuner.trainers.verl.coverage.running import RUNNING
+from tuner.trainers.verl.coverage.training import TRAINING
 from tuner.trainers.verl.models_built import built_models
 from tuner.trainers.verl.programs import program_of
 from tuner.trainers.verl.releases import reaches
 from tuner.trainers.verl.roles import has_critic, has_reference
 from tuner.trainers.verl.source import ReleaseSettings, source_of
 from tuner.workload import Workload
+
+#: What of a job the estimate leaves out, by the keys that ask for it. A row leaves its table, or loses its
+#: patterns, once reading a workload looks at those keys.
+NOT_MODELLED: tuple[Omission, ...] = (*OF_RECIPES, *MODELS, *TRAINING, *GENERATION, *RUNNING)
 
 #: The last words of keys by which copies limit what a tool or an environment answers in a turn.
 _TOOL_LENGTHS = frozenset(

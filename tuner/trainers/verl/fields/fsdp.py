@@ -31,7 +31,6 @@ from tuner.trainers.verl.fields.attention import (
     packs_by_flash,
     section_of,
 )
-from tuner.trainers.verl.fields.loading import keeps_loaded_experts
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
@@ -96,7 +95,7 @@ def read_fsdp(
         # flash attention of transformers gets positions or a mask alone
         reads_positions=attention is Attention.SEQUENCES,
         loops_experts=not source.since("0.9.0"),  # which needs transformers 5, and its grouped products
-        keeps_loaded_experts=table is None and keeps_loaded_experts(context),
+        keeps_loaded_experts=table is None and _keeps_loaded_experts(context),
         frees_root=_frees_root(context),
         prefetch_effective=_prefetches(context),
         layers_installed=source.copy.installs_liger,
@@ -257,6 +256,15 @@ def _moment_dtype(context: EngineContext, stored: DType) -> DType:
         return DType.FLOAT32  # it has no optimizer
     adapters = lora_rank(source, role, Backend.FSDP) > 0
     return DType.FLOAT32 if adapters and not casts_adapters(source) else stored
+
+
+def _keeps_loaded_experts(context: EngineContext) -> bool:
+    """Whether the C library keeps the memory that experts were loaded with."""
+    if context.model.moe is None:
+        return False
+    from tuner.trainers.verl.fields.loading import keeps_loaded_experts  # of few models
+
+    return keeps_loaded_experts(context)
 
 
 def _frees_root(context: EngineContext) -> bool:
