@@ -94,3 +94,18 @@ def test_a_causal_row_that_reaches_an_idle_window_has_a_mask_of_numbers() -> Non
     assert not masks(job.with_actor_engine(dense_rows=10**6), Phase.UPDATE_ACTOR)
     dense = job.with_actor_engine(dense_rows=1024)
     assert masks(dense, Phase.UPDATE_ACTOR) == {"row_mask": 2 * pairs, "saved_masks": 2 * pairs}
+
+
+@pytest.mark.parametrize(
+    ("version", "sequences", "bare"), [("0.9.1", 1, True), ("0.9.1", 2, False), ("0.8.0", 1, False)]
+)
+def test_a_packed_row_of_one_sequence_has_none_under_transformers_5(
+    version: str, sequences: int, bare: bool
+) -> None:
+    one = (*STATIC, f"{MODEL}.use_remove_padding=True", f"{ACTOR}.ppo_micro_batch_size_per_gpu={sequences}")
+    asked, flash = workload_of((*one, _ASKED), version), workload_of(one, version)
+    assert asked.actor.engine.attention is Attention.MASKED_ROWS
+    assert (not masks(asked, Phase.UPDATE_ACTOR)) is bare
+    of_torch, of_flash = (step_time(job).phase(Phase.UPDATE_ACTOR) for job in (asked, flash))
+    assert of_torch is not None and of_flash is not None
+    assert (of_torch.seconds <= 1.02 * of_flash.seconds) is bare
