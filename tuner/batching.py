@@ -2,7 +2,9 @@
 
 from math import ceil, isqrt
 
-from tuner.workload import Batch, Engine, Padding, StepPass
+from msgspec.structs import replace
+
+from tuner.workload import Attention, Batch, Engine, Padding, StepPass
 
 #: The shortest sequence that there can be: a token of the prompt and one of the response.
 SHORTEST_SEQUENCE = 2
@@ -33,6 +35,17 @@ def pass_sequences(batch: Batch, step_pass: StepPass) -> int:
     if step_pass.training:
         return step_pass.rank_mini_batch_sequences(batch)
     return local_sequences(batch, step_pass.engine, optimizer_step=False)
+
+
+def attending_engine(batch: Batch, step_pass: StepPass) -> Engine:
+    """The engine of a pass, without masks of packed rows where each of those is likely one sequence."""
+    engine = step_pass.engine
+    if not (engine.bare_single_rows and engine.packed and engine.attention is Attention.MASKED_ROWS):
+        return engine
+    sequences = pass_sequences(batch, step_pass)
+    if micro_batches(batch, step_pass, sequence_tokens=batch.mean_sequence_tokens) < sequences:
+        return engine
+    return replace(engine, attention=Attention.CAUSAL_ROWS)
 
 
 def micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:

@@ -124,7 +124,7 @@ class _Step:
         batch, training = self.workload.batch, step_pass.training
         pass_input = PassInput(
             model=step_pass.model,
-            engine=step_pass.engine,
+            engine=batching.attending_engine(batch, step_pass),
             head=step_pass.head,
             tokens=batching.micro_batch_tokens(batch, step_pass) if tokens is None else tokens,
             entropy=step_pass.entropy,

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.architectures import layer_traits
+from tuner.batching import attending_engine
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.timing import assumptions as assume
@@ -39,10 +40,10 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
         """The model that the pass runs over."""
         return self.step_pass.model
 
-    @property
+    @cached_property
     def engine(self) -> Engine:
         """The engine that shards it."""
-        return self.step_pass.engine
+        return attending_engine(self.batch, self.step_pass)
 
     @property
     def trains(self) -> bool:

@@ -184,6 +184,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     packs_by_flash: Annotated[bool, UNPUBLISHED] = (
         False  # packing takes flash-attn, which nothing shows is there
     )
+    bare_single_rows: Annotated[bool, UNPUBLISHED] = False  # packed rows of one sequence have no mask
     dense_rows: Annotated[int | None, UNPUBLISHED] = None  # causal rows this long have a mask of all pairs
     torch: Annotated[str, UNPUBLISHED] = ""  # its version, where rows are paired; empty: nobody says
     loops_experts: bool = False  # FSDP: routed experts run one after the other, not in grouped products

@@ -92,6 +92,17 @@ def dense_rows_of(context: EngineContext) -> int | None:
     return window if window is not None and masks_long_rows(context.source.settings) else None
 
 
+def leaves_single_rows_bare(source: ReleaseSettings) -> bool:
+    """Whether transformers makes no mask of a packed row of one sequence: PyTorch runs its flash kernel.
+
+    verl needs a transformers of series 5 since 0.9.0; those before always make one.
+
+    Source: verl 0.9.0 ``METADATA`` (``transformers>=5.5.3``); transformers 4.57.6 and 5.24.0
+    ``masking_utils.py`` (``find_packed_sequence_indices``).
+    """
+    return source.since("0.9.0")
+
+
 def section_of(context: EngineContext) -> str:
     """Where a role's model is described."""
     return "critic.model" if context.role == "critic" else "actor_rollout_ref.model"

@@ -55,6 +55,7 @@ def following(context: EngineContext) -> tuple[str, ...]:
         "attention_settable",
         "flash_brought",
         "packs_by_flash",
+        "bare_single_rows",
         "dense_rows",
         "torch",
         "optimizer_dtype",

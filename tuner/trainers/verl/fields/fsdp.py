@@ -27,6 +27,7 @@ from tuner.trainers.verl.fields.attention import (
     attention_settable,
     brings_flash,
     dense_rows_of,
+    leaves_single_rows_bare,
     mixes_sequences,
     packs_by_flash,
     section_of,
@@ -91,6 +92,7 @@ def read_fsdp(
         attention_settable=settable,
         flash_brought=settable and brings_flash(context),
         packs_by_flash=packs_by_flash(context),
+        bare_single_rows=attention is Attention.MASKED_ROWS and leaves_single_rows_bare(source),
         dense_rows=dense_rows_of(context) if attention is Attention.CAUSAL_ROWS else None,
         # flash attention of transformers gets positions or a mask alone
         reads_positions=attention is Attention.SEQUENCES,
