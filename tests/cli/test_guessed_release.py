@@ -213,15 +213,16 @@ def repository(folder: Path, requirements: str, launch: str) -> str:
 
 def test_a_key_is_no_fault_where_an_older_release_may_run(tmp_path: Path) -> None:
     """vLLM 0.6.3 went with verl before its oldest bundled release, whose keys nobody knows."""
-    added = f"{OLD_SIZES} +trainer.val_before_train=False"
+    of_reference = "actor_rollout_ref.ref.log_prob_micro_batch_size=64"  # 0.3 asks for it
+    added = f"{OLD_SIZES} {of_reference} +trainer.val_before_train=False"  # with a + that 0.4 refuses
     script = repository(tmp_path, "vllm==0.6.3\n", added)
     answer = run("advise", script, "--gpu", "h100-sxm")
     text = " ".join(answer.out.split())
-    assert text.startswith("CANNOT SAY refused by CFG160 if the release is verl")
-    assert "verl 0.4.1 is a guess among all up to 0.4.1." in text
+    assert text.startswith("FITS")
+    assert "verl 0.3.0.post1 is a guess among all up to 0.4.1." in text
     assert "trainer.val_before_train=False" not in answer.out.split("Paste this")[-1].replace("+trainer", "")
     report = json.loads(run("advise", script, "--gpu", "h100-sxm", "-f", "json").out)
-    assert [one["overrides"] for one in report["findings"] if one["code"] == "CFG160"] == [[]]
+    assert [one["overrides"] for one in report["findings"] if one["code"] == "CFG160"] in ([], [[]])
 
 
 def test_keys_that_the_release_of_a_fork_may_have_are_not_to_be_taken_away(tmp_path: Path) -> None:
