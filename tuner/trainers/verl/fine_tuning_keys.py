@@ -26,6 +26,7 @@ SFT = {
     "actor.fsdp.offload_params": "model.fsdp_config.offload_params",
     "actor.fsdp.wrap_policy.min_num_params": "model.fsdp_config.wrap_policy.min_num_params",
     "saving.frequency": "trainer.save_freq",
+    "saving.most_kept": "trainer.max_ckpt_to_keep",
     "actor.saved": "trainer.checkpoint.save_contents >=0.5.0",
 }
 
@@ -43,6 +44,7 @@ SFT_ENGINE = {
     "actor.ulysses": "engine.ulysses_sequence_parallel_size",
     "actor.torch_compile": "engine.use_torch_compile",
     "saving.frequency": "trainer.save_freq",
+    "saving.most_kept": "trainer.max_ckpt_to_keep",
     "actor.saved": "checkpoint.save_contents",
     "actor.saves_in_background": "checkpoint.async_save",
 }

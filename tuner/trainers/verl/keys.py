@@ -33,6 +33,7 @@ _JOB = {
     "nodes": "trainer.nnodes",
     "validation.only": "trainer.val_only >=0.4.1",
     "saving.frequency": "trainer.save_freq",
+    "saving.most_kept": "trainer.max_actor_ckpt_to_keep",
     "batch.prompts": "data.train_batch_size",
     "batch.generated_prompts": "data.gen_batch_size >=0.4.0",
     "filter.enable": "algorithm.filter_groups.enable >=0.4.0",

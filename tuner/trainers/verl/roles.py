@@ -97,10 +97,11 @@ def reference_model_path(source: ReleaseSettings) -> str | None:
 
     The model engines copy the actor's model, and so do Megatron's workers.
 
-    Source: verl 0.6.0 to 0.7.1 ``workers/fsdp_workers.py`` (``ref_model_path``); 0.7.1 to 0.9.1
+    Source: verl 0.6.0 to 0.7.1 ``workers/fsdp_workers.py`` (``ref_model_path``), which the strategy of the
+    actor chooses (``trainer/main_ppo.py``); 0.7.1 to 0.9.1
     ``workers/engine_workers.py`` (``ref_config.model_config = deepcopy(model_config)``).
     """
-    strategy = str(source.settings.get("actor_rollout_ref.ref.strategy", "fsdp"))
+    strategy = str(source.settings.get("actor_rollout_ref.actor.strategy", "fsdp"))
     if source.engine_workers or not strategy.startswith("fsdp") or not uses_reference(source):
         return None
     has = source.settings.has_statement

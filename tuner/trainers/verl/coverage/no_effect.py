@@ -120,7 +120,7 @@ NO_EFFECT: tuple[IdleKeys, ...] = (
         ),
         patterns=(
             "trainer.{total_epochs,total_training_steps,test_freq,val_before_train,critic_warmup,"
-            "resume_mode,resume_from_path,del_local_ckpt_after_load,max_actor_ckpt_to_keep,"
+            "resume_mode,resume_from_path,del_local_ckpt_after_load,"
             "max_critic_ckpt_to_keep,esi_redundant_time,checkpoint_callback_class,default_local_dir,"
             "default_hdfs_dir}",
             "{actor_rollout_ref,critic}.**.checkpoint.{load_contents,mbridge_config,strict}.**",

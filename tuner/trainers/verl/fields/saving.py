@@ -15,7 +15,6 @@ from tuner.workload import Backend, Engine, Saving
 
 SavedRole = Literal["actor", "critic"]
 
-_MOST_KEPT, _MOST_KEPT_TUNED = "trainer.max_actor_ckpt_to_keep", "trainer.max_ckpt_to_keep"
 _LAST_ALONE = "trainer.remove_previous_ckpt_in_save"
 
 #: What the releases save where the settings leave it out.
@@ -106,7 +105,7 @@ def _drops_older(source: ReleaseSettings) -> bool:
 
     Source: verl 0.9.1 ``trainer/ppo/ray_trainer.py:1002-1011``, ``trainer/sft_trainer.py:85``.
     """
-    limit = source.settings.get(_MOST_KEPT_TUNED if source.program.fine_tunes else _MOST_KEPT)
+    limit = source.value("saving.most_kept")
     return (isinstance(limit, int) and limit > 0) or source.settings.get(_LAST_ALONE) is True
 
 
