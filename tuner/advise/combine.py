@@ -67,7 +67,7 @@ def combine(
     for wanted in (acceptance, replace(acceptance, packages=True)):
         block = best_block(reading, base, findings, wanted, most_lines=MOST_LINES - mended)
         brought = contributions(reading, base, block)
-        fewer = _without_idle_lines(reading, base, block, brought)
+        fewer = _without_idle_lines(reading, base, block, brought, wanted)
         if fewer is not None:
             block, brought = fewer, contributions(reading, base, fewer)
         of_memory = judge_memory(block.case, block.reading.releases)
@@ -81,9 +81,9 @@ def combine(
 
 
 def _without_idle_lines(
-    reading: Reading, base: Case, block: Block, parts: Sequence[Contribution]
+    reading: Reading, base: Case, block: Block, parts: Sequence[Contribution], acceptance: Acceptance
 ) -> Block | None:
-    """The block without the lines that change nothing; None where it has none.
+    """The block without the lines that change nothing; None where it has none, or one makes room for more.
 
     A finding with one line is worth that line, else it would be no part of the block.
     """
@@ -91,7 +91,12 @@ def _without_idle_lines(
         return None
     from tuner.advise.needed_lines import block_of_needed  # where a finding sets several lines
 
-    return block_of_needed(reading, base, block, parts)
+    fewer = block_of_needed(reading, base, block, parts)
+    if fewer is None:
+        return None
+    room = MOST_LINES - len(fewer.overrides)
+    more = best_block(fewer.reading, fewer.case, asked_again(fewer.case), acceptance, most_lines=room)
+    return None if more.overrides else fewer
 
 
 def _combination(
