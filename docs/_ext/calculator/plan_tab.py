@@ -140,7 +140,8 @@ def panel(said: Words) -> str:
         '<div class="calc-verdict calc-plan-verdict" role="status" aria-live="polite" hidden></div>'
         f'<div class="calc-table calc-plan-table" role="region" tabindex="0" aria-label="{name}">'
         f"{_table(start, said)}</div>"
-        f'<p class="calc-links" hidden><a class="calc-plan-link" href="#calc-panel-gpus">{escape(said["link"])}</a></p>'
+        '<p class="calc-links" hidden><a class="calc-plan-link" href="#calc-panel-gpus">'
+        f"{escape(said['link'])}</a></p>"
         f'<p class="calc-command-title" id="calc-plan-command">{escape(said["command"])} '
         f'<button type="button" class="calc-plan-copy" hidden>{escape(said["copy"])}</button></p>'
         '<pre class="calc-command calc-plan-command" tabindex="0" aria-labelledby="calc-plan-command">'
