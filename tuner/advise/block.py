@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner import rules
 from tuner.advise.acceptance import Acceptance, gain
@@ -44,6 +45,43 @@ def best_block(
         acceptance: what a change has to be.
         most_lines: of the block, unless the job needs more.
     """
+    best = _best_of_all(reading, base, findings, acceptance, most_lines)
+    if base.short() is None or base.estimate.fits_for_certain():
+        return best
+    dearest = _dearest(base, best, acceptance)
+    if dearest is None:
+        return best
+    # What frees most is merged first, and nothing else is due then: without it cheaper changes may do.
+    barred = replace(acceptance, barred=acceptance.barred | {dearest.code})
+    other = _best_of_all(reading, base, findings, barred, most_lines)
+    fit = other.case.estimate.fits_for_certain() and best.case.estimate.fits_for_certain()
+    pays = (
+        gain(other.case, best.case) >= acceptance.least_gain if fit else _pays_more(other, best, acceptance)
+    )
+    if not other.overrides or not pays:
+        return best
+    # Of a job with that block the barred change may be due again, and then it would not be the end.
+    left = most_lines - len(other.overrides)
+    more = _best_of_all(other.reading, other.case, asked_again(other.case), acceptance, left)
+    return best if more.overrides else other
+
+
+def _dearest(base: Case, block: Block, acceptance: Acceptance) -> Finding | None:
+    """The finding of a block that makes the step longest by itself; None where none costs a line's worth."""
+    least = base.time.seconds * (1 + acceptance.least_gain)
+    costs = [
+        (base.with_workload(part.finding.proposal).time.seconds, number)
+        for number, part in enumerate(block.merged.accepted)
+        if part.finding.proposal is not None
+    ]
+    seconds, number = max(costs, default=(0.0, 0))
+    return block.merged.accepted[number].finding if seconds > least else None
+
+
+def _best_of_all(
+    reading: Reading, base: Case, findings: Sequence[Finding], acceptance: Acceptance, most_lines: int
+) -> Block:
+    """The best of the blocks that begin with nothing, and with each change that makes the job fit."""
     nothing = Block(merged=Merged(case=base, accepted=()), overrides=(), reading=reading, case=base)
 
     def merged(realise: Realise, start: Merged, *, begins: bool = False) -> Merged:

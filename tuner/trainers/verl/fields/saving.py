@@ -39,13 +39,7 @@ def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Sav
     0.4.1 ``trainer/fsdp_sft_trainer.py`` (``save_checkpoint``), 0.9.1 ``trainer/sft_trainer.py`` (``fit``).
     """
     if source.program is Program.SFT and not source.since("0.5.0"):
-        return Saving(
-            weights=False,
-            optimizer=False,
-            whole_model=True,
-            every_steps=_every_steps(source),
-            drops_older=_drops_older(source),
-        )
+        return _model_alone(source)
     if not source.program.fine_tunes and source.number("saving.frequency", default=-1) <= 0:
         return None
     if not engine.modelled:
@@ -53,13 +47,7 @@ def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Sav
     contents = _contents(source, role)
     megatron = engine.backend is Backend.MEGATRON
     if not megatron and _saves_model_alone(source, role):
-        return Saving(
-            weights=False,
-            optimizer=False,
-            whole_model=True,
-            every_steps=_every_steps(source),
-            drops_older=_drops_older(source),
-        )
+        return _model_alone(source)
     always = not source.since("0.4.1") and not megatron
     whole_model = "hf_model" in contents and (megatron or source.since("0.4.0"))
     saving = Saving(
@@ -91,6 +79,16 @@ def _saves_model_alone(source: ReleaseSettings, role: SavedRole) -> bool:
     """Whether the copy that runs writes the whole model in place of what ranks hold."""
     copy = source.copy
     return copy.actor_saves_model_alone if role == "actor" else copy.critic_saves_model_alone
+
+
+def _model_alone(source: ReleaseSettings) -> Saving:
+    return Saving(
+        weights=False,
+        optimizer=False,
+        whole_model=True,
+        every_steps=_every_steps(source),
+        drops_older=_drops_older(source),
+    )
 
 
 def _every_steps(source: ReleaseSettings) -> int | None:
