@@ -192,7 +192,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         launch=place,
         not_followed=(
             *_not_run(file, script, launch),
-            *_others(script, place, number),
+            *_launches_beside(script, place, number),
             *not_followed(script, launch, open_arguments, alternatives),
         ),
         alternatives=alternatives,
@@ -238,7 +238,7 @@ def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
     return launches[(number or 1) - 1]
 
 
-def _others(script: "Script", chosen: int, number: int | None) -> Iterator[Remark]:
+def _launches_beside(script: "Script", chosen: int, number: int | None) -> Iterator[Remark]:
     """What a script launches besides, where nobody says which launch is meant."""
     if number is None and sum(launch.on_default_path for launch in script.launches) > 1:
         from tuner.inputs.launch_choice import other_launches
