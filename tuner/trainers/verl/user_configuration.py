@@ -569,10 +569,18 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 continue
             if self.unmodelled_engine is not None and stands_in_its_section(unknown.key, self.started):
                 continue
+            if self.folder and self._is_patched_in(unknown.key):
+                continue
             if self._of_unknown_release:
                 yield replace(unknown, refused=False)
             else:
                 yield with_reader(unknown, self.fork, self.copy.on(version))
+
+    def _is_patched_in(self, key: str) -> bool:
+        """Whether the project adds a key to verl by a patch of its own."""
+        from tuner.trainers.verl.patched_keys import adds_key  # of few launches, which have unknown keys
+
+        return adds_key(self.folder, self._files, key)
 
 
 def _is_missing(named: str, *, folder: str, starts: Sequence[str]) -> bool:
