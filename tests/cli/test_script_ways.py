@@ -264,3 +264,12 @@ def test_fixes_go_to_the_launch_that_was_read(tmp_path: Path) -> None:
     first, second = file.read_text().splitlines()
     assert first == sft
     assert " actor_rollout_ref.actor.strategy=fsdp" in second
+
+
+def test_variables_that_are_asked_for_one_after_another_are_open_together(tmp_path: Path) -> None:
+    content = config(
+        tmp_path,
+        'require() { if [ -z "${!1:-}" ]; then echo "no $1"; exit 2; fi; }\n'
+        f"require MODEL\nrequire DATA\nrequire OUT\n{LAUNCH} trainer.nnodes=2 data.train_files=$DATA\n",
+    )
+    assert values(content, "trainer.nnodes") == [2]
