@@ -63,6 +63,21 @@ def test_a_requirement_from_the_repository_tells_the_release(tmp_path: Path) -> 
     assert premises(tmp_path, f"verl @ git+{URL}@v0.5.0\n", name="requirements.txt")["release"] == "0.5.0"
 
 
+@pytest.mark.parametrize(
+    ("name", "url", "release"),
+    [
+        ("frameworks.lock", f"VERL_URL={URL}.git", "0.5.0"),
+        ("frameworks.lock", "VERL_NOTE=none", BUNDLED[-1]),
+        ("uv.lock", f"VERL_URL={URL}.git", BUNDLED[-1]),
+    ],
+)
+def test_a_list_of_commits_that_scripts_source_tells_the_release(
+    tmp_path: Path, name: str, url: str, release: str
+) -> None:
+    text = f"# what this is built of\n{url}\nVERL_COMMIT=8fdc4d3f202\nHOUSE_COMMIT=0123456789abcdef\n"
+    assert premises(tmp_path, text, name=name)["release"] == release
+
+
 @pytest.mark.parametrize("word", ["git reset --hard", "git checkout"])
 def test_a_commit_between_releases_is_a_guess_among_both(tmp_path: Path, word: str) -> None:
     readme = f"```\ngit clone {URL}\ncd verl\n{word} {BETWEEN}\n```\n"
