@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.runner import run
 
 ROLLOUT = "actor_rollout_ref.rollout"
@@ -140,3 +142,18 @@ def test_a_text_tells_each_way_once(tmp_path: Path) -> None:
     text = " ".join(run("advise", str(script), "--gpu", "h100-sxm").out.split())
     assert text.count("data.max_response_length=2048") == 1
     assert "LONG=VALUE behind the script settles it" in text
+
+
+@pytest.mark.parametrize(
+    ("program", "does"),
+    [
+        ("main_generation", "it only generates, by an engine that takes gpu_memory_utilization"),
+        ("main_generation_server", "it only generates, by an engine that takes gpu_memory_utilization"),
+        ("main_eval", "it scores responses of a file on the CPU"),
+    ],
+)
+def test_a_program_that_trains_nothing_is_told_by_what_it_does(program: str, does: str) -> None:
+    words = ("data.path=x.parquet", "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B")
+    result = run("advise", "python3", "-m", f"verl.trainer.{program}", *words, *GPU)
+    assert result.code == 2
+    assert f"verl.trainer.{program} trains nothing: {does}" in result.err

@@ -63,6 +63,21 @@ def test_a_requirement_from_the_repository_tells_the_release(tmp_path: Path) -> 
     assert premises(tmp_path, f"verl @ git+{URL}@v0.5.0\n", name="requirements.txt")["release"] == "0.5.0"
 
 
+@pytest.mark.parametrize(
+    ("name", "url", "release"),
+    [
+        ("frameworks.lock", f"VERL_URL={URL}.git", "0.5.0"),
+        ("frameworks.lock", "VERL_NOTE=none", BUNDLED[-1]),
+        ("uv.lock", f"VERL_URL={URL}.git", BUNDLED[-1]),
+    ],
+)
+def test_a_list_of_commits_that_scripts_source_tells_the_release(
+    tmp_path: Path, name: str, url: str, release: str
+) -> None:
+    text = f"# what this is built of\n{url}\nVERL_COMMIT=8fdc4d3f202\nHOUSE_COMMIT=0123456789abcdef\n"
+    assert premises(tmp_path, text, name=name)["release"] == release
+
+
 @pytest.mark.parametrize("word", ["git reset --hard", "git checkout"])
 def test_a_commit_between_releases_is_a_guess_among_both(tmp_path: Path, word: str) -> None:
     readme = f"```\ngit clone {URL}\ncd verl\n{word} {BETWEEN}\n```\n"
@@ -95,3 +110,17 @@ def test_places_of_commits_and_days() -> None:
     assert tagged is not None and tagged.is_release and tagged.nearest == "0.6.0"
     assert place_of_day("2025-06-10").plausible == ("0.4.0", "0.4.1")
     assert place_of_day("2030-01-01").plausible == (BUNDLED[-1],)
+
+
+@pytest.mark.parametrize(
+    ("commit", "release"), [("8fdc4d3f202", "0.5.0"), (BETWEEN, "0.5.0"), ("main", "0.7.0")]
+)
+def test_fine_tuning_is_of_the_commit_as_well(tmp_path: Path, commit: str, release: str) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text(f"```\ngit clone {URL}\ncd verl\ngit checkout {commit}\n```\n")
+    (tmp_path / "run.sh").write_text(
+        "torchrun --nproc_per_node=2 -m verl.trainer.fsdp_sft_trainer data.max_length=1024 "
+        "data.train_batch_size=8 model.partial_pretrain=Qwen/Qwen2.5-0.5B\n"
+    )
+    told = json.loads(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json").out)
+    assert told["premises"]["release"] == release

@@ -87,3 +87,22 @@ def test_search_r1_writes_the_model_alone() -> None:
     )
     saving = json.loads(run("advise", *launch.split(), "--gpu", "h100-sxm", "-f", "json").out)["saving"]
     assert saving["written_bytes"] == pytest.approx(ACTOR_VALUES * WEIGHT, rel=1e-3)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_adapters_alone_are_written_where_the_copy_reads_the_key(tmp_path: Path, reads: bool) -> None:
+    words = "actor_rollout_ref.model.lora_rank=32 +actor_rollout_ref.actor.checkpoint.save_lora_only=True"
+    for name in (".git", "verl/trainer/ppo", "verl/utils/checkpoint"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "verl/trainer/main_ppo.py").write_text("from verl.trainer.ppo import ray_trainer\n")
+    (tmp_path / "verl/trainer/ppo/ray_trainer.py").write_text(TRAINER)
+    (tmp_path / "verl/utils/checkpoint/fsdp_checkpoint_manager.py").write_text(
+        "class FSDPCheckpointManager:\n    def save_checkpoint(self, local_path):\n"
+        + ("        if self.config.save_lora_only:\n" if reads else "        if True:\n")
+        + "            model_state_dict = {k: v for k, v in model_state_dict.items() if 'lora_' in k}\n"
+        "        torch.save(model_state_dict, local_path)\n"
+    )
+    (tmp_path / "run.sh").write_text(LAUNCH.replace("gae", "grpo").rstrip() + f" {words}\n")
+    options = ("--gpu", "h100-sxm", "--verl-version", "0.5.0", "-f", "json")
+    saving = json.loads(run("advise", str(tmp_path / "run.sh"), *options).out)["saving"]
+    assert (saving["written_bytes"] < ACTOR_VALUES * WEIGHT / 4) is reads

@@ -135,6 +135,21 @@ def test_without_graphs_none_is_lost(tmp_path: Path) -> None:
     assert findings(tmp_path, script, *options) == []
 
 
+@pytest.mark.parametrize(
+    ("prompt", "eager", "told"), [(9000, True, True), (512, True, False), (9000, False, False)]
+)
+def test_graphs_that_only_the_newer_core_replays_are_told_with_the_variable(
+    tmp_path: Path, prompt: int, eager: bool, told: bool
+) -> None:
+    rollout = "actor_rollout_ref.rollout"
+    freed = f"{rollout}.free_cache_engine={eager}"  # with graphs verl 0.4 does not free it
+    more = f"data.max_prompt_length={prompt} {rollout}.enforce_eager={eager} {freed} "
+    script = f"export VLLM_ATTENTION_BACKEND=XFORMERS\n{PROGRAM}{more}{GPUS}"
+    (finding,) = findings(tmp_path, script, "--verl-version", "0.4.0", "--engine-version", "0.8.5")
+    words = "CUDA graphs as well (actor_rollout_ref.rollout.enforce_eager=False)"
+    assert (words in finding["message"]) is told
+
+
 def test_the_servers_of_the_async_mode_refuse_the_older_core(tmp_path: Path) -> None:
     """vLLM 0.8.5 v1/engine/async_llm.py:142; verl 0.4.1 vllm_async_server.py:190."""
     script = f"export VLLM_USE_V1=0\n{PROGRAM}actor_rollout_ref.rollout.mode=async {GPUS}"

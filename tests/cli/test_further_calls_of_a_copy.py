@@ -251,3 +251,46 @@ def test_a_further_generation_in_the_rollout_is_named(more: str, passes: list[st
     (folder / "vllm_rollout_spmd.py").write_text(ENGINE.format(more=more))
     report = advised(tmp_path, further="pass")
     assert further_passes(report) == passes
+
+
+SWITCHED = """class RayPPOTrainer:
+    def __init__(self, config):
+        self.old_path = config.actor_rollout_ref.model.get("old_path", None)
+        self.both = self.old_path is not None and bool(config.actor_rollout_ref.model.get("keeps", False))
+        self.use_old = self.old_path is not None
+
+    def fit(self):
+        for batch in self.loader:
+            old = self.actor_rollout_wg.compute_log_prob(batch)
+            if self.use_old:
+                if not self.ref_in_actor:
+                    first = self.ref_policy_wg.compute_first(batch)
+                else:
+                    first = self.actor_rollout_wg.compute_first(batch)
+            if self.both:
+                second = self.actor_rollout_wg.compute_second(batch)
+            self.actor_rollout_wg.update_actor(batch)
+"""
+LOADS = """class ActorRolloutRefWorker:
+    def init_model(self):
+        old_path = self.config.model.get("old_path", None)
+        if old_path is not None:
+            local = copy_to_local(old_path)
+            self.old_module = self._build_model_optimizer(model_path=local)
+"""
+
+
+@pytest.mark.parametrize("value", ["Qwen/Qwen2.5-0.5B", "null"])
+def test_a_model_by_a_key_of_the_copy_is_named_with_the_passes_that_it_makes(
+    value: str, tmp_path: Path
+) -> None:
+    key = "actor_rollout_ref.model.old_path"
+    advised(tmp_path, added=f"{key}={value}")
+    (tmp_path / "verl/trainer/ppo/ray_trainer.py").write_text(SWITCHED)
+    (tmp_path / "verl/workers").mkdir()
+    (tmp_path / "verl/workers/fsdp_workers.py").write_text(LOADS)
+    answer = run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json")
+    left_out = {one["name"]: one["key"] for one in json.loads(answer.out)["left_out"]}
+    named = {f"the models of {key}": key, "a further compute_first of each step": key}
+    assert (named.items() <= left_out.items()) is (value != "null")
+    assert "a further compute_second of each step" not in left_out

@@ -203,3 +203,73 @@ def test_a_loop_that_may_go_on_is_not_decided(tmp_path: Path) -> None:
         f"{LAUNCH} trainer.nnodes=2\n",
     )
     assert (values(content, "trainer.nnodes"), remarks(content)) == ([2], [])
+
+
+STAGES = (
+    "OUT=$(pwd)/out\n"
+    "torchrun --nproc_per_node=4 -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=Qwen/Qwen2.5-0.5B "
+    "data.max_length=2048 trainer.default_local_dir=$OUT\n"
+    "MODEL=\n"
+    'for folder in "$OUT/hf_model" "$OUT/huggingface"; do\n'
+    '  if [ -d "$folder" ]; then MODEL="$folder"; break; fi\ndone\n'
+    'if [ -z "$MODEL" ]; then echo "no checkpoint"; exit 1; fi\n'
+    f"{LAUNCH.replace('Qwen/Qwen2.5-0.5B', '$MODEL')}\n"
+)
+
+
+def test_a_step_behind_a_test_of_what_an_earlier_step_writes_is_read(tmp_path: Path) -> None:
+    content = config(tmp_path, STAGES)
+    assert values(content, "algorithm.adv_estimator") == ["grpo"]
+    said = remarks(content)
+    assert any(
+        "2 launches: --launch 1: verl.trainer.fsdp_sft_trainer, line 2; --launch 2: "
+        "verl.trainer.main_ppo, line 8; judged is launch 2" in remark
+        for remark in said
+    )
+    assert any("the trainer starts only if -d $PWD/out/huggingface" in remark for remark in said)
+    assert values(config(tmp_path, STAGES, "--launch", "1"), "data.max_length") == [2048]
+
+
+def test_a_model_that_an_earlier_launch_of_the_script_has_trained_is_the_one_it_trained(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(STAGES)
+    result = run("advise", str(file), *GPU, "-f", "json")
+    assert result.code == 0, result.err
+    premises = json.loads(result.out)["premises"]
+    assert "what verl.trainer.fsdp_sft_trainer" in json.dumps(premises)
+
+
+def test_of_launches_that_train_alike_one_has_to_be_chosen(tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(f"{LAUNCH} trainer.nnodes=2\n{LAUNCH} trainer.nnodes=4\n")
+    assert run("advise", str(file), *GPU).code == 2
+
+
+def test_a_loop_that_waits_and_ends_the_script_in_its_last_round_may_be_left_before(tmp_path: Path) -> None:
+    content = config(
+        tmp_path,
+        "for i in 1 2; do\n  if grep -q ready state; then N=2; break; fi\n"
+        f"  if [ $i = 2 ]; then exit 1; fi\ndone\n{LAUNCH} trainer.nnodes=2\n",
+    )
+    assert values(content, "trainer.nnodes") == [2]
+
+
+def test_fixes_go_to_the_launch_that_was_read(tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    sft = "python3 -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=Qwen/Qwen2.5-0.5B"
+    file.write_text(f"{sft}\n{LAUNCH} +actor_rollout_ref.actor.strategy=fsdp\n")
+    run("check", str(file), *GPU, "--verl-version", "0.7.0", "--fix")
+    first, second = file.read_text().splitlines()
+    assert first == sft
+    assert " actor_rollout_ref.actor.strategy=fsdp" in second
+
+
+def test_variables_that_are_asked_for_one_after_another_are_open_together(tmp_path: Path) -> None:
+    content = config(
+        tmp_path,
+        'require() { if [ -z "${!1:-}" ]; then echo "no $1"; exit 2; fi; }\n'
+        f"require MODEL\nrequire DATA\nrequire OUT\n{LAUNCH} trainer.nnodes=2 data.train_files=$DATA\n",
+    )
+    assert values(content, "trainer.nnodes") == [2]

@@ -124,3 +124,41 @@ def test_keys_that_differ_in_nothing_else_are_told_once(config: Path) -> None:
     alone = " ".join(advise(config, *words[:2]).out.split())
     assert "The same of" not in alone
     assert alone.count("Take it away or fix it") == 2
+
+
+PATCH = """--- a/verl/trainer/config/ppo_trainer.yaml
++++ b/verl/trainer/config/ppo_trainer.yaml
+@@ -250,3 +250,4 @@ trainer:
+   project_name: examples
++  my_proxy: null
+   seed: 1
+--- a/verl/trainer/main_ppo.py
++++ b/verl/trainer/main_ppo.py
+@@ -1,2 +1,3 @@ trainer:
++  their_proxy: null
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "readme", "known"),
+    [
+        ("trainer.my_proxy", "git apply patches/verl.patch", True),
+        ("trainer.my_proxy", "cd verl && patch -p1 < ../patches/verl.patch", True),
+        ("trainer.my_proxy", "nothing is applied", False),
+        ("algorithm.my_proxy", "git apply patches/verl.patch", False),
+        ("trainer.their_proxy", "git apply patches/verl.patch", False),
+    ],
+)
+def test_a_key_that_the_projects_own_patch_adds_to_verl_is_known(
+    tmp_path: Path, key: str, readme: str, known: bool
+) -> None:
+    (tmp_path / "README.md").write_text(f"    {readme}\n")
+    (tmp_path / "patches").mkdir()
+    (tmp_path / "patches/verl.patch").write_text(PATCH)
+    script = tmp_path / "run.sh"
+    script.write_text(
+        f"python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo {key}=1 "
+        "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B actor_rollout_ref.actor.use_dynamic_bsz=True\n"
+    )
+    findings = json.loads(run("advise", str(script), *GIVEN, "-f", "json").out)["findings"]
+    assert any(finding["code"] == "CFG001" for finding in findings) is not known

@@ -165,3 +165,29 @@ def test_graphs_that_a_smaller_fraction_has_left_no_room_for_are_asked_about_at_
     assert together is not None
     proposed = sizes(together.overrides)
     assert proposed["enforce_eager"] == "False" and float(proposed["gpu_memory_utilization"]) < 0.61
+
+
+def test_graphs_are_found_where_the_least_cache_is_that_of_the_longest_sequence_of_the_engine() -> None:
+    """It is built for the model's 32,768 positions, and the job's sequences are of 20,000 tokens at most.
+
+    vLLM does not start with a cache for the latter alone; what makes room for the pool of the graphs does.
+    """
+    words = [
+        "algorithm.adv_estimator=grpo",
+        "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct",
+        f"{ROLLOUT}.name=vllm",
+        f"{ROLLOUT}.n=4",
+        f"{ROLLOUT}.gpu_memory_utilization=0.83",
+        f"{ROLLOUT}.tensor_model_parallel_size=1",
+        f"{ROLLOUT}.enforce_eager=True",
+        f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=1",
+        "data.train_batch_size=16",
+        "data.max_prompt_length=15000",
+        "data.max_response_length=5000",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=16",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
+        "trainer.n_gpus_per_node=4",
+    ]
+    advice = consult("/dev/null", words, Premises(gpu="h100-sxm", verl_version="0.7.1")).advice
+    proposed = [item.overrides for item in advice.recommendations if item.finding.rule.code == "ROL011"]
+    assert [sizes(overrides)["enforce_eager"] for overrides in proposed] == ["False"]

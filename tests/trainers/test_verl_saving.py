@@ -3,6 +3,7 @@
 import pytest
 
 from tests.trainers.launches import ACTOR, DYNAMIC, MEGATRON, VERSIONS, workload_of
+from tuner.timing.saving import saving_time
 from tuner.versions import at_least
 from tuner.workload import Saving
 
@@ -58,3 +59,16 @@ def test_the_critic_has_contents_of_its_own(version: str) -> None:
     ).critic
     assert critic is not None
     assert critic.saving == Saving(weights=False, optimizer=False, whole_model=True, every_steps=20)
+
+
+@pytest.mark.parametrize(("version", "alone"), [("0.8.0", False), ("0.9.0", True), ("0.9.1", True)])
+def test_the_weights_of_adapters_alone_are_written_where_that_is_asked_for(version: str, alone: bool) -> None:
+    """verl 0.9.0 ``utils/checkpoint/fsdp_checkpoint_manager.py:322``; no release before has the key."""
+    words = (*DYNAMIC, SAVED, "actor_rollout_ref.model.lora_rank=32")
+    asked = workload_of((*words, f"+{ACTOR}.checkpoint.save_lora_only=True"), version)
+    usual = workload_of(words, version)
+    assert asked.actor.saving == Saving(every_steps=20, adapters_alone=alone)
+    less, more = saving_time(asked), saving_time(usual)
+    assert less is not None and more is not None
+    assert (less.written_bytes < more.written_bytes / 4) is alone
+    assert (less.waits.seconds < more.waits.seconds) is alone

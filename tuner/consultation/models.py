@@ -61,8 +61,29 @@ class Models(Struct, frozen=True):
         path = self.loaded.model_path()
         if path is None or self._left_open(self.loaded.model_key) is not None:
             raise self._not_named()
-        shape = self._named(path, self.loaded.model_key)
+        try:
+            shape = self._named(path, self.loaded.model_key)
+        except InputError:
+            fine_tuned = self._fine_tuned()
+            if fine_tuned is None:
+                raise
+            return fine_tuned
         return shape, _reason(shape)
+
+    def _fine_tuned(self) -> tuple[ModelShape, str] | None:
+        """The model that an earlier launch of the script fine-tunes, and why it is taken; None of several.
+
+        What it writes is not here before it has run.
+        """
+        for launch in self.given.fine_tuned:
+            values = [value for word in launch.words if (value := word.partition("=")[2])]
+            values = [value for value in values if named_within(value) is not None]
+            if len({named_within(value) for value in values}) != 1:
+                return None
+            shape = model_shape(values[0], trace=self.premises.trace)
+            text = _("what {program} ({place}) has trained before; {reason}")
+            return shape, text.format(program=launch.name, place=launch.location, reason=_reason(shape))
+        return None
 
     def critic(self) -> ModelShape | None:
         """The critic's model; None where nothing names one.

@@ -27,10 +27,13 @@ _UNKNOWN_VALUE = re.compile(r"[\d._eE+-]*\$[A-Za-z_]\w*[\d._eE+-]*")  # a variab
 
 def alternative_launches(script: "Script", launch: "Launch") -> Iterator[AlternativeLaunch]:
     """Each other way that leads to another job than a launch is, in the order of the script."""
+    besides = {one.location for one in script.launches if one.on_default_path}
     for way in script.paths:
         other = _same_place(launch, way.launches)
         if other is None or same_job(launch, other):
             continue
+        if other.location != launch.location and other.location in besides:
+            continue  # it is started on the way that is read as well, and is no other job in its place
         here, there = settings(launch), settings(other)
         changed = [key for key in dict.fromkeys((*there, *here)) if here.get(key) != there.get(key)]
         yield AlternativeLaunch(

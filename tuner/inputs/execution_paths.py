@@ -80,7 +80,8 @@ def execution_paths(first: FollowedScript, follow: Follow) -> ExecutionPaths | N
     if not first.hinges:
         return None
     try:
-        read = _launching(_with_decisions(_Execution(script=first, tests={}, decisions={}), follow), follow)
+        as_typed = _with_decisions(_Execution(script=first, tests={}, decisions={}), follow)
+        read = _launching(as_typed, first, follow)
         if read is None:
             return None
         executions = {test: read.with_other_outcome(test, follow) for test in read.tests}
@@ -93,26 +94,35 @@ def execution_paths(first: FollowedScript, follow: Follow) -> ExecutionPaths | N
     forced = tuple(test for name, test in read.tests.items() if read.decisions[name] is not test.if_empty)
     launches = _all_launches(first, read.script, others)
     if forced:  # a job that starts only if a test ends as it need not is no certain one
-        launches = tuple(replace(launch, certain=False) for launch in launches)
+        surely = {launch.location for launch in as_typed.script.launches}
+        launches = tuple(
+            launch if launch.location in surely else replace(launch, certain=False) for launch in launches
+        )
     return ExecutionPaths(decisions=read.decisions, launches=launches, others=others, forced=forced)
 
 
-def _launching(as_typed: _Execution, follow: Follow) -> _Execution | None:
-    """The script with as few tests as can be ending otherwise than as typed, so that it starts a job.
+def _launching(as_typed: _Execution, first: FollowedScript, follow: Follow) -> _Execution | None:
+    """The script with as few tests as can be ending otherwise than as typed, so that it starts its jobs.
 
-    None where so few are not enough.
+    These are what it starts with every test open, wherever no test stands around it: a script that ends for
+    want of a file, which its own earlier step writes, is meant to go on. Where so few are not enough for all
+    of them, it is the script that starts a job at least; None where there is none.
     """
+    wanted = {launch.location for launch in first.launches if launch.certain}
     tried = 0
+    starting: _Execution | None = None
     executions = [as_typed]
     for execution in executions:
-        if execution.script.launches:
+        launches = execution.script.launches
+        if launches and wanted <= {launch.location for launch in launches}:
             return execution
+        starting = starting or (execution if launches else None)
         for test in execution.tests:
             tried += 1
             if tried > _MOST_TRIED:
-                return None
+                return starting
             executions.append(execution.with_other_outcome(test, follow))
-    return None
+    return starting
 
 
 def _with_decisions(so_far: _Execution, follow: Follow) -> _Execution:

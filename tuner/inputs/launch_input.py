@@ -18,6 +18,7 @@ from tuner.inputs.yaml_file import read_yaml
 from tuner.language import _
 
 if TYPE_CHECKING:
+    from tuner.inputs.earlier_programs import EarlierProgram
     from tuner.inputs.script import Script
     from tuner.inputs.shell.launches import Launch
     from tuner.inputs.shell.values import Field
@@ -166,6 +167,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
     from tuner.inputs.settings_file import settings_file
 
     launch = _chosen(file, script, number)
+    place = next(position for position, one in enumerate(script.launches, 1) if one is launch)
     arguments: list[Argument] = []
     unsettled: list[OpenArgument] = []
     open_arguments: list[tuple[str, Field]] = []
@@ -187,8 +189,10 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         unsettled=tuple(unsettled),
         open_paths=tuple(_open_paths(launch)),
         remarks=_remarks(script),
+        launch=place,
         not_followed=(
             *_not_run(file, script, launch),
+            *_launches_beside(script, place, number),
             *not_followed(script, launch, open_arguments, alternatives),
         ),
         alternatives=alternatives,
@@ -204,6 +208,7 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
         servers=launch.servers,
         environment=launch.variables,
         earlier=tuple(writers_of_config(launch.earlier, file.parent)),
+        fine_tuned=tuple(_fine_tuned(script, place)),
     )
     return with_config(given, file.parent)
 
@@ -217,9 +222,12 @@ def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
     if number is None and len(typed) == 1:
         return typed[0]
     if number is None and len(launches) > 1:
-        from tuner.inputs.launch_choice import several_launches  # of scripts with more than one
+        from tuner.inputs.launch_choice import main_launch, several_launches  # of scripts with several
 
-        raise several_launches(launches, place)
+        main = main_launch(typed or launches)
+        if main is None:
+            raise several_launches(launches, place)
+        return main
     if number is not None and not 1 <= number <= len(launches):
         raise InputError(
             _("there is no launch {number}: the script has {count}").format(
@@ -228,6 +236,25 @@ def _chosen(file: Path, script: "Script", number: int | None) -> "Launch":
             location=place,
         )
     return launches[(number or 1) - 1]
+
+
+def _launches_beside(script: "Script", chosen: int, number: int | None) -> Iterator[Remark]:
+    """What a script launches besides, where nobody says which launch is meant."""
+    if number is None and sum(launch.on_default_path for launch in script.launches) > 1:
+        from tuner.inputs.launch_choice import other_launches
+
+        yield other_launches(script.launches, chosen)
+
+
+def _fine_tuned(script: "Script", chosen: int) -> "Iterator[EarlierProgram]":
+    """The launches of a script that fine-tune a model before one of them, the last one first."""
+    for launch in reversed(script.launches[: chosen - 1]):
+        from tuner.inputs.earlier_programs import EarlierProgram
+        from tuner.inputs.launch_choice import fine_tunes
+
+        if launch.on_default_path and fine_tunes(launch):
+            words = tuple(taken_override(str(field.text)) for field in launch.arguments)
+            yield EarlierProgram(name=launch.program, words=words, location=launch.location)
 
 
 def _without_launch(script: "Script", place: Location) -> InputError:

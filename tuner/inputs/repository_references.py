@@ -2,7 +2,7 @@
 
 ``pip install git+https://host/owner/name@v1.2``; ``git clone https://host/owner/name``, then ``cd name`` and
 ``git checkout v1.2`` or ``git reset --hard COMMIT``. A variable says whose its commit is: ``VERL_COMMIT=...``
-and ``git checkout "$VERL_COMMIT"``.
+and ``git checkout "$VERL_COMMIT"``, or ``VERL_URL=https://host/owner/verl.git`` beside it.
 """
 
 import re
@@ -27,6 +27,11 @@ _BY_VARIABLE = re.compile(
 _ASSIGNED = re.compile(
     rf"^[ \t#]*(?:(?:export|readonly|local|ARG|ENV)[ \t]+)?(?P<variable>{_NAMED})="
     rf"[\"']?(?:\$\{{(?P=variable):?-)?{_REF}",
+    re.MULTILINE,
+)
+#: Beside a variable with the commit, in a file that scripts source: ``VERL_URL=https://host/owner/verl.git``.
+_ADDRESS = re.compile(
+    rf"^(?:export[ \t]+)?([A-Z][A-Z0-9]*)_(?:URL|REPO[A-Z]*)=[\"']?https?://[^\s\"']*/{_NAME}[\"']?[ \t]*$",
     re.MULTILINE,
 )
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)+(?:[.-]?post\d+)?)")
@@ -80,6 +85,11 @@ def references(text: str) -> Iterator[CheckedOutRepository]:
         value = assigned.get(match["variable"])
         if value is not None:
             yield _at(match[2].lower(), value[3], match, text)
+    of_names = {match[2]: match for match in assigned.values()}
+    for match in _ADDRESS.finditer(text):
+        value = of_names.get(match[1])
+        if value is not None:
+            yield _at(match[2].lower(), value[3], value, text)
 
 
 def _at(name: str, ref: str, match: re.Match[str], text: str) -> CheckedOutRepository:

@@ -157,6 +157,9 @@ def _read(path: Path, content: bytes, arguments: Sequence[str], find: _Find) -> 
                 open_ones = () if given else further.arguments
                 started = (_without_open_arguments(launch, open_ones) for launch in script.launches)
                 return with_open(replace(script, launches=tuple(started)), further)
+        asked = _with_all_asked_for(scope, as_typed, lambda further: _on_every_way(source, further, find))
+        if asked is not None:
+            return with_open(*asked)
     except InputError:  # it goes on and on with them
         pass
     return as_typed
@@ -208,15 +211,41 @@ def _further_scopes(scope: Scope, as_typed: Script, content: bytes) -> Iterator[
     """Scopes in which what a script may need is open: a variable that it takes for empty, or arguments."""
     path = Path(scope.script)
     for names in (*((name,) for name in as_typed.optional), as_typed.optional):
-        unknown = {
-            name: Unknown(name=name, text=f"${name}", location=Location(source=str(path))) for name in names
-        }
-        if unknown:
-            variables = {name: Text((value,)) for name, value in unknown.items()}
-            yield replaced(scope, variables={**scope.variables, **variables})
+        if names:
+            yield _with_open(scope, names)
     if not scope.arguments and _asks_for_arguments(content):
         for arguments in further_arguments(str(path)):
             yield replaced(scope, arguments=arguments)
+
+
+def _with_open(scope: Scope, names: Sequence[str]) -> Scope:
+    """A scope in which variables have values that nobody knows."""
+    place = Location(source=scope.script)
+    opened = {name: Text((Unknown(name=name, text=f"${name}", location=place),)) for name in names}
+    return replaced(scope, variables={**scope.variables, **opened})
+
+
+def _with_all_asked_for(
+    scope: Scope, as_typed: Script, follow: Callable[[Scope], Script]
+) -> tuple[Script, Scope] | None:
+    """What a script does with all variables that it asks for one after another, and the scope it starts in.
+
+    It ends for want of the first, and only then of the next: ``require MODEL; require DATA``. None where it
+    starts nothing with all of them either.
+    """
+    script, names = as_typed, as_typed.optional
+    while len(names) < _MOST_OPTIONAL:
+        further = _with_open(scope, names)
+        script = follow(further) if names else script
+        if script.launches:
+            return script, further
+        more = tuple(name for name in script.optional if name not in names)
+        if not more:
+            return None
+        names = (*names, *more)[:_MOST_OPTIONAL]
+    further = _with_open(scope, names)
+    script = follow(further)
+    return (script, further) if script.launches else None
 
 
 def _followed(source: Source, start: Scope, find: _Find) -> Script:

@@ -135,11 +135,13 @@ class UserInput(Struct, frozen=True, kw_only=True):
     servers: tuple[SideServer, ...] = ()  # that a script starts before, and that may be on the same GPUs
     environment: tuple[EnvironmentVariable, ...] = ()  # that a script gives the program
     earlier: tuple[EarlierProgram, ...] = ()  # that a script runs before, and that may change a model
+    fine_tuned: tuple[EarlierProgram, ...] = ()  # launches of a script before, whose model this one may read
     text: str = ""  # what was read; empty of a command as it is typed and of a log
     said: tuple[
         tuple[str, str | int | float], ...
     ] = ()  # premises that the input itself has, by their fields
     models: tuple[tuple[str, dict[str, Any]], ...] = ()  # that the input itself describes, by their names
+    launch: int = 1  # which one of a script it is
     within: bool = False  # the launch stands inside of a file for another program
 
     @property

@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from tuner.hardware import Gpu
 from tuner.language import _
+from tuner.memory.rollout.capacity import built_sequence_bytes
 from tuner.model_shape import ModelShape
 from tuner.rules.case import LEAST_GAIN, Case, figures
 from tuner.serving.graphs import largest_graph
 from tuner.timing.decode import RolloutInput
 from tuner.timing.generation.rollout import waits_for_host
-from tuner.workload import FractionOf, Phase, Rollout, Workload
+from tuner.workload import FractionOf, Phase, Rollout, RolloutEngine, Workload
 
 AWAKE = (Phase.ROLLOUT, Phase.WAKE_UP)
 HUNDREDTHS = range(5, 96)  # fractions worth proposing; the last twentieth is never free
@@ -47,9 +48,24 @@ def least(candidates: range, accept: Callable[[int], bool]) -> int | None:
 
 
 def least_fraction(workload: Workload) -> Workload | None:
-    """The smallest memory fraction with which the engine starts, None where none does."""
-    fraction = least(HUNDREDTHS, lambda value: starts(with_fraction(workload, value)))
+    """The smallest memory fraction with which the engine starts, None where none does.
+
+    vLLM starts with a cache for one sequence of the length that it is built for. Where no fraction leaves so
+    much, another change has to shorten that length, and a sequence of the job's own length is enough here.
+    """
+    fraction = least(HUNDREDTHS, lambda value: _starts_at_length(with_fraction(workload, value)))
+    if fraction is None:
+        fraction = least(HUNDREDTHS, lambda value: starts(with_fraction(workload, value)))
     return None if fraction is None else with_fraction(workload, fraction)
+
+
+def _starts_at_length(workload: Workload) -> bool:
+    """Whether the engine starts with a cache for a sequence as long as it is built for, if it asks for that."""
+    if not starts(workload) or workload.rollout is None:
+        return starts(workload)
+    if workload.rollout.engine is not RolloutEngine.VLLM:
+        return True
+    return figures(workload).rollout.kv_bytes >= built_sequence_bytes(workload)
 
 
 def largest_fraction(case: Case) -> Workload | None:

@@ -115,6 +115,13 @@ def weight_bytes(model: ModelShape, engine: Engine) -> float:
     return weights_held(model, engine) * engine.stored_dtype.bytes
 
 
+def _written_weights(model: ModelShape, engine: Engine, saving: Saving) -> float:
+    """Weights in the file of a rank, of which FSDP may write those of adapters alone."""
+    if saving.adapters_alone and engine.lora is not None:
+        return trained_values(model, engine) * engine.stored_dtype.bytes
+    return weight_bytes(model, engine)
+
+
 def optimizer_bytes(model: ModelShape, engine: Engine) -> float:
     """Optimizer's states in the file of a rank: both moments; Megatron's main weights belong to them."""
     if engine.backend is Backend.MEGATRON:
@@ -125,7 +132,8 @@ def optimizer_bytes(model: ModelShape, engine: Engine) -> float:
 
 def rank_bytes(model: ModelShape, engine: Engine, saving: Saving) -> float:
     """What each rank writes."""
-    weights = weight_bytes(model, engine) if saving.weights and not saving.joins_weights else 0.0
+    joins = saving.joins_weights or not saving.weights
+    weights = 0.0 if joins else _written_weights(model, engine, saving)
     return weights + (optimizer_bytes(model, engine) if saving.optimizer else 0.0)
 
 
@@ -153,6 +161,8 @@ def _shares(model: ModelShape, engine: Engine, saving: Saving, cluster: Cluster)
         return parts | {"states": pinned_seconds(written, cluster.gpu)}
     on_host = engine.optimizer_offload and saving.optimizer
     copied = written - (optimizer_bytes(model, engine) if on_host else 0.0)
+    if saving.weights and saving.adapters_alone:  # all of them come to the host, and then some are left out
+        copied += weight_bytes(model, engine) - _written_weights(model, engine, saving)
     copied = 0.0 if engine.streamed_offload else copied
     return parts | {"host_copies": copied / fresh_bytes_per_s(cluster.gpu)}
 

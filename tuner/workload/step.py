@@ -41,6 +41,9 @@ class Saving(Struct, frozen=True, kw_only=True):
     joins_weights: bool = False  # Megatron: weights are written as the whole model, not as ranks hold them
     in_background: bool = False  # Megatron: ranks' shares are written while training goes on
     every_steps: int | None = None  # None: at the end of the job alone
+    adapters_alone: Annotated[bool, UNPUBLISHED] = (
+        False  # FSDP: of a model with adapters the weights are these
+    )
     drops_older: Annotated[bool, UNPUBLISHED] = False  # a limit says how many stay on the disk
     may_not_gather: bool = False  # Megatron before 0.14, which the release works with as well, never does
 

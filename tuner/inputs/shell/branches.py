@@ -56,6 +56,7 @@ class LeftApart(NamedTuple):
 
     scope: Scope
     causes: tuple[UndecidedPart, ...]
+    breaks: bool  # the script goes on behind the loop
 
 
 class Branches:
@@ -176,7 +177,8 @@ class Branches:
             (two_left, self._shell.scope, not one_left),
         ):
             if goes_on and _ends_loop(left):
-                self._shell.left_apart.append(LeftApart(scope.copy(), causes))
+                breaks = isinstance(left, LeaveLoop)
+                self._shell.left_apart.append(LeftApart(scope.copy(), causes, breaks))
         if two_left and not one_left:
             self._shell.scope.take(before)
             self._shell.streams.print_either(one_output, one_output, location, causes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from tuner.inputs.shell.branches import Branches, BranchShell
 from tuner.inputs.shell.conditions import Status, opposite
 from tuner.inputs.shell.effort import TooMuchError
-from tuner.inputs.shell.exits import LeaveLoop
+from tuner.inputs.shell.exits import ExitShell, LeaveLoop, ReturnFromFunction
 from tuner.inputs.shell.source import Node
 from tuner.inputs.shell.undecided_parts import UndecidedKind, UndecidedPart
 
@@ -44,8 +44,10 @@ class Loops:
     def __init__(self, shell: LoopShell, branches: Branches) -> None:
         self._shell, self._branches = shell, branches
         self.table: dict[str, Callable[[Node], Status]] = {
-            "c_style_for_statement": partial(self._named, partial(self._in_open_loop, self._counted)),
-            "for_statement": partial(self._named, self._for),
+            "c_style_for_statement": partial(
+                self._named, partial(self._in_open_loop, partial(self._with_breaks, self._counted))
+            ),
+            "for_statement": partial(self._named, partial(self._with_breaks, self._for)),
             "while_statement": partial(self._named, partial(self._in_open_loop, self._while)),
         }
 
@@ -60,6 +62,25 @@ class Loops:
 
             self._shell.too_long = long_loop(node, source, self._shell.scope)
             raise
+
+    def _with_breaks(self, follow: Callable[[Node], Status], node: Node) -> Status:
+        """Follow a loop, behind which the script is also as at each ``break`` that may be reached.
+
+        A loop that looks for a file, or waits for a server, leaves the script only where no round has
+        found it: ``for c in a b; do [ -d $c ] && break; done``.
+        """
+        try:
+            status = follow(node)
+        except (ExitShell, ReturnFromFunction):
+            breaks = [left for left in self._shell.left_apart if left.breaks]
+            if not breaks:
+                raise
+            self._shell.scope.take(breaks[0].scope)
+            status = None
+        for left in self._shell.left_apart:
+            if left.breaks:
+                self._shell.scope.merge(left.scope, self._shell.source.location(node), left.causes)
+        return status
 
     def _for(self, node: Node) -> Status:
         name = self._shell.source.of(node.child_by_field_name("variable"))

@@ -93,7 +93,7 @@ def editable(
         given: what was read.
         data: the file's bytes.
         words: what followed its name on the command line.
-        launch: which launch of a script is meant, from 1.
+        launch: which launch of a script is meant, from 1; that which was read where nobody says.
 
     Raises:
         CannotEditError: there is no file of the user's to edit.
@@ -111,7 +111,7 @@ def editable(
     if is_shell(given.source, given.text):
         path = Path(given.source)
         script = LaunchScript(
-            path=path, data=data, arguments=tuple(words), number=launch or 1, machine=given.machine
+            path=path, data=data, arguments=tuple(words), number=launch or given.launch, machine=given.machine
         )
         return ScriptFile(script=script)
     if _is_record(given):

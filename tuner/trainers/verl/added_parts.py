@@ -39,6 +39,11 @@ HOW_IT_LOADS = frozenset(
         *("revision", "variant"),
     }
 )
+#: What makes a model of a path in a worker, and what brings that path to its node.
+_BUILDS = ("_build_model_optimizer", "copy_to_local", "copy_local_path_from_hdfs")
+#: Parts of the names of paths that are no weights of a model.
+_NO_WEIGHTS = ("tokenizer", "processor", "template", "data", "config", "adapter", "save", "reward")
+_PATH = "_path"
 _GENERATES = ("generate_sequences", "async_generate_sequences")
 _TRAINER, _WORKERS = "verl/trainer/", "verl/workers/"
 _OTHER_PROGRAMS = ("sft_trainer", "main_generation", "main_eval")  # which a launch of PPO does not run
@@ -126,6 +131,8 @@ def _part(section: Path, key: str, code: "TrainerCode") -> AddedPart | None:
     is_option = section[:-1] in _OF_WORKERS and split_key(key) == section
     models = _FILLS_WORKERS if is_option else (*_MAKES_WORKERS, *_FILLS_WORKERS)
     loads = find(models, _TRAINER) or find(models, _WORKERS)
+    if loads is None and name.endswith(_PATH) and not any(word in name for word in _NO_WEIGHTS):
+        loads = find(_BUILDS, _WORKERS)
     line = loads or find(_GENERATES, _TRAINER)
     if line is None:
         return None

@@ -16,6 +16,8 @@ _MAIN, _WORKERS, _MANAGERS, _VLLM = "main_ppo", "fsdp_workers", "sharding_manage
 _SERVERS = ("vllm_rollout/vllm_async_server", "sglang_rollout/async_sglang_server")
 _LOADERS = ("utils/tokenizer", "dataset/vision_utils")
 _ACTOR, _TRAINER = "dp_actor", "ray_trainer"
+_SAVER = "fsdp_checkpoint_manager"
+_SAVES_ADAPTERS = ("save_lora_only", "should_save_lora_only")
 _OFFLOADS = "offload_fsdp_model_to_cpu"
 #: Files that may learn from the reference, and the words around what every release does with it there.
 #: verl 0.4.1 ``workers/actor/dp_actor.py:387, 498``, ``trainer/ppo/core_algos.py:519``, ``ray_trainer.py:163,
@@ -49,11 +51,15 @@ _OF_FILTER = {
     "filter.most_rounds": "algorithm.filter_groups.max_num_gen_batches",
 }
 _SLEEP = "rollout.free_cache"
+#: Whether a checkpoint has the adapters' weights alone, by the last word of its meanings.
+_OF_SAVED_ADAPTERS = "saves_adapters"
+_SAVED_ADAPTERS = {"actor": "actor_rollout_ref.actor", "critic": "critic"}
 #: The meanings that a copy may have a key for where its release has none.
 _OWN_MEANINGS = (
     *("rollout.max_model_tokens", "rollout.max_sequences", "kl_in_reward", _SLEEP),
     *(f"{role}.{name}" for role in ("model", "critic") for name in (*_OF_ADAPTERS, _OF_RECOMPUTATION)),
     *_OF_FILTER,
+    *(f"{role}.{_OF_SAVED_ADAPTERS}" for role in _SAVED_ADAPTERS),
 )
 
 
@@ -96,6 +102,7 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
     learns_from_reference: bool = False  # something reads ``ref_log_prob`` that no KL term's switch guards
     actor_saves_model_alone: bool = False  # rank 0 writes the whole model, and nobody the optimizer
     critic_saves_model_alone: bool = False
+    saves_adapters_alone: bool = False  # where a key asks for it, as releases do from 0.9 on
     #: Whether Megatron's keys are overwritten by verl's own; None: as the release.
     own_recomputation: bool | None = None
     has_own_forward: bool = False  # its workers need the model's own forward pass, which fused ones replace
@@ -125,6 +132,8 @@ class CopyFacts(Struct, frozen=True, kw_only=True):
         if meaning in _OF_FILTER and self.filters_groups:
             return _OF_FILTER[meaning]
         role, _, name = meaning.partition(".")
+        if name == _OF_SAVED_ADAPTERS and self.saves_adapters_alone:
+            return f"{_SAVED_ADAPTERS[role]}.checkpoint.save_lora_only"
         if name == _OF_RECOMPUTATION and self.own_recomputation:
             return _OWN_GRANULARITY.format("actor_rollout_ref" if role == "model" else "critic")
         if name in _OF_ADAPTERS and (self.adapts_actor if role == "model" else self.adapts_critic):
@@ -198,6 +207,8 @@ def copy_facts(settings: Settings) -> CopyFacts:
         learns_from_reference=any(has("ref_log_prob", file, apart) for file, apart in _REFERENCE_READERS),
         actor_saves_model_alone=_saves_model_alone(has, "ActorRolloutRefWorker"),
         critic_saves_model_alone=_saves_model_alone(has, "CriticWorker"),
+        # verl 0.9.0 ``utils/checkpoint/fsdp_checkpoint_manager.py:322``
+        saves_adapters_alone=any(has(asks, _SAVER) for asks in _SAVES_ADAPTERS),
         own_recomputation=own_recomputation(settings),
         has_own_forward=settings.has_own_forward,
         liger_refuses=refuses,

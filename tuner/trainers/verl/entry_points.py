@@ -27,17 +27,26 @@ class EntryPoint(Struct, frozen=True, kw_only=True):
     purpose: str
     modules: str
     configs: frozenset[str]  # names of its primary configurations
+    programs: frozenset[str]
+    does: str
 
 
 GENERATION = EntryPoint(
     purpose=N_("offline generation"),
     modules=N_("verl.trainer.main_generation or verl.trainer.main_generation_server"),
     configs=frozenset({"generation"}),
+    programs=frozenset({"main_generation", "main_generation_server"}),
+    does=N_(
+        "{program} trains nothing: it only generates, by an engine that takes gpu_memory_utilization of each "
+        "card for weights and KV cache, which is not modelled"
+    ),
 )
 EVALUATION = EntryPoint(
     purpose=N_("evaluation of generated responses"),
     modules="verl.trainer.main_eval",
     configs=frozenset({"evaluation"}),
+    programs=frozenset({"main_eval"}),
+    does=N_("{program} trains nothing: it scores responses of a file on the CPU, which is not modelled"),
 )
 
 _MODULES = {
@@ -89,8 +98,18 @@ def refuse_config(name: str, location: Location) -> None:
             raise _unsupported(entry_point, _("the configuration {name}").format(name=name), location)
 
 
-def refuse_other_entry_points(keys: Mapping[Path, Location]) -> None:
-    """Raise UnsupportedError when the user's keys belong to an entry point that does not train."""
+def refuse_other_entry_points(keys: Mapping[Path, Location], program: str = "") -> None:
+    """Raise UnsupportedError when a program of verl, or the user's keys, are of one that does not train.
+
+    Args:
+        keys: that the user sets, with their places.
+        program: the module or file that the launch starts; empty where nobody says.
+    """
+    module = program.removesuffix(".py").replace("/", ".").lstrip(".")
+    for entry_point in (GENERATION, EVALUATION):
+        if any(f".{module}".endswith(f".verl.trainer.{name}") for name in entry_point.programs):
+            place = next(iter(keys.values()), None)
+            raise UnsupportedError(_(entry_point.does).format(program=program), location=place, hint=_(HINT))
     starting_point = _recognise(keys)
     if starting_point is not None:
         entry_point, path = starting_point

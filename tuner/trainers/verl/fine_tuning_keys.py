@@ -47,4 +47,5 @@ SFT_ENGINE = {
     "saving.most_kept": "trainer.max_ckpt_to_keep",
     "actor.saved": "checkpoint.save_contents",
     "actor.saves_in_background": "checkpoint.async_save",
+    "actor.saves_adapters": "checkpoint.save_lora_only >=0.9.0",
 }

@@ -3,12 +3,13 @@
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from tuner.inputs.settings import FurtherCall, Settings
-from tuner.inputs.tree import contains, dotted
+from tuner.inputs.tree import contains, dotted, split_key
 from tuner.trainers.verl.launch_values import values_of
 from tuner.trainers.verl.own_trainers import own_trainers, trainer_made
 
@@ -36,6 +37,9 @@ _USUAL = (
     *("generate_sequences", "update_actor", "update_critic", "train_mini_batch"),
 )
 _GROUP, _BATCH = "_wg", "batch"  # how attributes that are workers end, and what names of batches have in them
+#: Of verl 0.4.0 ``trainer/ppo/ray_trainer.py:346``, the same to 0.9.1.
+_REFERENCE_IN_ACTOR, _RANK = "ref_in_actor", "actor_rollout_ref.model.lora_rank"
+NONE_SWITCHED: Mapping[str, str] = MappingProxyType({})
 _LEAST_LETTERS = 5  # of a value that tells a condition
 _DECIDES = "algorithm.adv_estimator"  # of a call without a condition: what names the loop
 
@@ -65,9 +69,11 @@ def further_calls(settings: Settings, code: "TrainerCode") -> tuple[FurtherCall,
     from tuner.trainers.verl.trainer_code.calls_of_fit import TRAINER, calls_of_fit  # of few launches
 
     owner = trainer_made(code, usual, values_of(settings)) or TRAINER
+    switched = _switched(settings, usual, owner)
+    attributes = {**dict.fromkeys(switched, True), _REFERENCE_IN_ACTOR: _has_adapters(settings)}
     own = (
-        _further(settings, call, call.function, file)
-        for call in calls_of_fit(usual, _is_own, values_of(settings), owner=owner)
+        _further(settings, call, call.function, file, switched)
+        for call in calls_of_fit(usual, _is_own, values_of(settings), owner=owner, attributes=attributes)
         if call.holds or (call.holds is None and all(_word_of(settings, texts) for texts in call.texts))
     )
     return (
@@ -125,10 +131,37 @@ def _log_probs(settings: Settings, text: str, file: str, owner: str = "") -> Ite
         yield replace(_further(settings, call, _LOG_PROBS[0], file), counted=True)
 
 
-def _further(settings: Settings, call: "LoopCall", function: str, file: str) -> FurtherCall:
+def _switched(settings: Settings, text: str, owner: str) -> dict[str, str]:
+    """The attributes of the trainer that keys make true which the launch adds, each with its key."""
+    added = {
+        key.rpartition(".")[2]: key
+        for key in settings.user_keys
+        if _is_added(settings, tuple(split_key(key))) and settings.get(key)
+    }
+    if not added:
+        return {}
+    from tuner.trainers.verl.trainer_code.switched_attributes import switched_attributes  # of few launches
+
+    return switched_attributes(text, owner, added)
+
+
+def _has_adapters(settings: Settings) -> bool:
+    """Whether the actor without its adapters is the reference, as releases have it from 0.4 on."""
+    rank = settings.get(_RANK)
+    return isinstance(rank, int) and rank > 0
+
+
+def _further(
+    settings: Settings,
+    call: "LoopCall",
+    function: str,
+    file: str,
+    switched: Mapping[str, str] = NONE_SWITCHED,
+) -> FurtherCall:
     own = (_word_of(settings, texts) for texts in call.texts)
     keys = (dotted(key) for key in call.keys if settings.is_set(dotted(key)))
-    key = next((key for key in (*keys, *own) if key), _DECIDES)
+    by_attribute = (key for name, key in switched.items() if name in call.words)
+    key = next((key for key in (*by_attribute, *keys, *own) if key), _DECIDES)
     return FurtherCall(function=function, key=key, line=f"{file}:{call.line}")
 
 

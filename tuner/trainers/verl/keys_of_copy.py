@@ -42,6 +42,7 @@ def keys_of_copy(settings: Settings, version: str, code: "TrainerCode | None" = 
     released += [] if fork is None else [fork.laid_on]  # which a note of the project speaks of
     own = [key for key in keys if not any(contains(tree, split_key(key)) for tree in released)]
     counted = {key for factor in settings.batch_factors for key in factor.keys}
+    counted |= {part.key for part in settings.added_parts}  # named as left out, and so not once more
     counted |= copy_facts(settings).keys | {repeating_key(settings)}
     own = [key for key in own if key not in counted]
     own = [key for key in own if not PPO_COVERAGE.leaves_out(key, version)]

@@ -131,7 +131,7 @@ def parse(
         trainer = trainer or program_started("", composition.config) or by_name
         trainer = trainer or _program_of(composition, keys)
         if not trainer.fine_tunes:
-            refuse_other_entry_points(keys)
+            refuse_other_entry_points(keys, program)
     configuration = UserConfiguration(
         composition=composition,
         arguments=arguments,

@@ -36,6 +36,10 @@ _NAMED_IN = (
     "scripts/*install*.sh",
     "scripts/*setup*.sh",
 )
+#: A project's own list of the commits that it is built of, which its scripts source.
+_LOCKS = "*.lock"
+#: Lists of package managers, which are long and name each package in a form of their own.
+_OF_MANAGERS = frozenset({"uv.lock", "poetry.lock", "pdm.lock", "pixi.lock", "Cargo.lock", "conda.lock"})
 _COMMAND = re.compile(r"\bpip3?\s+install\b((?:\\\r?\n|[^\n#&;|`])*)")
 _READS = re.compile(r"(?:-r|--requirement)[\s=]+([\w./-]+)")
 
@@ -149,8 +153,10 @@ def commit_asked_for(
 
 def _checked_out_by(folder: Path) -> Iterator[tuple[str, CheckedOut]]:
     """The repositories that a folder's files bring to a version or a commit, with the names of the files."""
-    for names in (*_OF_REQUIREMENTS, *_NAMED_IN):
+    for names in (*_OF_REQUIREMENTS, *_NAMED_IN, _LOCKS):
         for file in files_like(folder, names):
+            if file.name in _OF_MANAGERS:
+                continue
             place = f"{folder.name}/{file.relative_to(folder)}"
             yield from ((place, one) for one in checked_out(_text(file), place))
 

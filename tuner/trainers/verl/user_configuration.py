@@ -324,6 +324,15 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         return self.copies.commit_asked_for(self.folder, self.checked_out)
 
     @property
+    def _asked_for(self) -> ReleaseChoice | None:
+        """The release, or the guess, by what something around the launch brings verl to."""
+        required = self.required
+        if required is None or required.choice is None:
+            return None
+        choice = required.choice
+        return replace(choice, between=required.commit_named) if choice.plausible else choice
+
+    @property
     def _overrides(self) -> Iterator[Override]:
         """Overrides that set a value; fine-tuning's config groups have been chosen with the defaults."""
         yield from strategy_of_choice(self.unmodelled_engine, self.started)
@@ -383,9 +392,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if self.started.fine_tunes and likeness is None:
             from tuner.trainers.verl.fine_tuning_config import told_by_program
 
-            if spoken is not None and not spoken.plausible:
-                return spoken
-            of_program = told_by_program(self.started, spoken or (self._bounded if nothing_tells else None))
+            said = spoken or self._asked_for
+            if said is not None and not said.plausible:
+                return said
+            of_program = told_by_program(self.started, said or (self._bounded if nothing_tells else None))
             return None if of_program is None else self._as_likely(of_program)
         if self.fork is None and likeness is None and (required := self.required) is not None:
             choice = required.choice or told_release(None, self.program, None, "")
@@ -569,10 +579,18 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 continue
             if self.unmodelled_engine is not None and stands_in_its_section(unknown.key, self.started):
                 continue
+            if self.folder and self._is_patched_in(unknown.key):
+                continue
             if self._of_unknown_release:
                 yield replace(unknown, refused=False)
             else:
                 yield with_reader(unknown, self.fork, self.copy.on(version))
+
+    def _is_patched_in(self, key: str) -> bool:
+        """Whether the project adds a key to verl by a patch of its own."""
+        from tuner.trainers.verl.patched_keys import adds_key  # of few launches, which have unknown keys
+
+        return adds_key(self.folder, self._files, key)
 
 
 def _is_missing(named: str, *, folder: str, starts: Sequence[str]) -> bool:

@@ -35,6 +35,9 @@ def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Sav
     Before 0.4.1 weights and optimizer are always written, and 0.3 writes only the configuration of
     ``hf_model`` under FSDP. Copies of verl 0.1 write the whole model alone.
 
+    Of a model with adapters FSDP's manager writes their weights alone where that is asked for (since 0.9.0,
+    and in copies that ask for the same key).
+
     Source: verl ``utils/checkpoint/fsdp_checkpoint_manager.py``, ``megatron_checkpoint_manager.py``,
     0.4.1 ``trainer/fsdp_sft_trainer.py`` (``save_checkpoint``), 0.9.1 ``trainer/sft_trainer.py`` (``fit``).
     """
@@ -56,6 +59,7 @@ def read_saving(source: ReleaseSettings, role: SavedRole, engine: Engine) -> Sav
         whole_model=whole_model,
         every_steps=_every_steps(source),
         drops_older=_drops_older(source),
+        adapters_alone=not megatron and source.flag(f"{role}.saves_adapters"),
     )
     if not megatron:
         return saving

@@ -48,6 +48,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _, ngettext
+from tuner.serving.vllm import LONGEST_GRAPH_OF_OLDER_CORE
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ROLLOUT
 from tuner.trainers.verl.given_environment import given_variables
@@ -201,7 +202,16 @@ def _of_older_core(
         "vLLM {engine_version} falls back to its older core; verl's documentation reports 1.5 times the speed "
         "for the newer one"
     )
-    return Severity.WARNING, text.format(engine_version=engine_version)
+    text = text.format(engine_version=engine_version)
+    longest = workload.batch.sequence_tokens
+    if workload.generator.cuda_graphs or longest <= LONGEST_GRAPH_OF_OLDER_CORE:
+        return Severity.WARNING, text
+    graphs = _(
+        "{text}, which may gain by CUDA graphs as well ({key}=False): the older one replays none while a "
+        "sequence has more than {tokens:,} tokens, so ask again without this line"
+    )
+    key = f"{ROLLOUT}.enforce_eager"
+    return Severity.WARNING, graphs.format(text=text, key=key, tokens=LONGEST_GRAPH_OF_OLDER_CORE)
 
 
 def _of_pieces(workload: Workload) -> _Verdict:

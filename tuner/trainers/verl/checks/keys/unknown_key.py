@@ -18,6 +18,7 @@ When it does not apply
 ----------------------
 A key that was added with ``+``, resembles no known key and stands in no such section is taken for a setting of the user's own code.
 A field that the classes of a copy of verl have and its YAML leaves out.
+A key that a patch of the project adds to verl's YAML, where a README, an image or an install script says to apply it.
 A key that another finding explains, such as one that was renamed, is left to that finding.
 The nearest key is a guess by its spelling, so the override is yours to judge.
 
