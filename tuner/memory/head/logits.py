@@ -25,7 +25,8 @@ def forward_tensors(head: OutputHead, *, entropy: bool) -> Tensors:
     A log-softmax of every column is as large as its float32 logits, :math:`4 + 4`; computed in chunks, all
     of them are kept and joined, :math:`4` more.
 
-    Source: NeMo-RL v0.7.0 ``models/automodel/train.py`` (``_compute_local_logprobs``); verl ``utils/torch_functional.py``, ``entropy_from_logits`` and ``..._with_chunking``.
+    Source: NeMo-RL v0.7.0 ``models/automodel/train.py`` (``_compute_local_logprobs``); verl
+    ``utils/torch_functional.py``, ``entropy_from_logits`` and ``..._with_chunking``.
     """
     if head.float32_loss:
         return _float32_loss(head)

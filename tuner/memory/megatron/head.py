@@ -42,8 +42,8 @@ def head_tensors(head: OutputHead, *, entropy: bool, training: bool) -> Tensors:
     chunk is kept. (With more than one chunk that backward pass fails: the chunks are views of one
     tensor, which each of them changes in place. So does entropy with gradients up to 0.5.)
 
-    Where a log-softmax of every column is written out, the logits, what the largest of each row is taken from,
-    and its exponentials exist at once: 12, more than the saved softmax and its gradient in the backward pass.
+    Where a log-softmax of every column is written out, the logits, what the largest of each row is taken
+    from, and its exponentials exist at once: 12, more than the saved softmax and its gradient later.
 
     Not counted: the product inside the entropy, which is compiled into its sum; another
     :math:`4 \, c / T` where compilation is switched off.

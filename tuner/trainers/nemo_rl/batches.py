@@ -7,9 +7,9 @@ from tuner.workload import Batch, Batching, Lengths, Pass, TokenBytes, Travel
 
 _INT64, _FLOAT32 = 8, 4
 
-#: Of a token on the card: ids and positions; the masks of tokens and of the loss, advantages, log-probabilities
-#: of before, of the rollout and of the reference; of results those of the pass itself and what the clipped loss
-#: saves of them. Source: NeMo-RL v0.7.0 ``nemo_rl/algorithms/grpo.py`` (``train_data``),
+#: A token's ids and positions; the masks of tokens and of the loss, advantages, log-probabilities of before, of
+#: the rollout and of the reference; of results those of the pass itself and what the clipped loss saves of
+#: them. Source: NeMo-RL v0.7.0 ``nemo_rl/algorithms/grpo.py`` (``train_data``),
 #: ``algorithms/loss/loss_functions.py`` (``ClippedPGLossFn``).
 TOKEN_BYTES = TokenBytes(whole=2 * _INT64 + 14 * _FLOAT32, share=3 * _FLOAT32)
 
@@ -21,7 +21,7 @@ def read_batch(source: SettingsByMeaning, lengths: Lengths, zero_advantage_ratio
     default the length of prompt and response together, at which vLLM ends a sequence.
 
     Raises:
-        InputError: a size has the wrong type, or an optimizer step takes no whole number of prompts' responses.
+        InputError: a size has the wrong type.
     """
     total = source.integer("total_tokens", default=512)
     prompts = source.integer("batch.prompts", default=32)
@@ -60,7 +60,7 @@ def read_given_batch(source: SettingsByMeaning, lengths: Lengths) -> Batch:
 
 
 def read_update(source: SettingsByMeaning) -> Pass:
-    """How the update cuts its batch; an optimizer step has so many sequences, whatever prompts they are of."""
+    """How the update cuts its batch; an optimizer step has so many sequences, of whatever prompts."""
     return Pass(
         batching=_batching(source, "budget", "micro_batch"),
         mini_batch_sequences=source.integer("mini_batch"),

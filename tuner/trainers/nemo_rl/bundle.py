@@ -33,4 +33,4 @@ def bundle(checkout: Path, version: str, *, folder: Path = _DEFAULTS) -> Path:
 
 
 if __name__ == "__main__":
-    print(bundle(Path(sys.argv[1]), sys.argv[2]))
+    sys.stdout.write(f"{bundle(Path(sys.argv[1]), sys.argv[2])}\n")

@@ -37,7 +37,9 @@ def shares(source: SettingsByMeaning) -> Shares:
     if taken is None:
         raise source.error(key, _("generation has GPUs of its own, and nothing says how many"))
     if taken >= (gpus if nodes == 1 else nodes):
-        raise source.error(key, _("generation takes {taken}, and nothing is left to train on").format(taken=taken))
+        raise source.error(
+            key, _("generation takes {taken}, and nothing is left to train on").format(taken=taken)
+        )
     if nodes == 1:
         return Shares(
             gpus_per_node=gpus - taken, nodes=1, colocated=False, own_gpus=taken, own_gpus_per_node=taken

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.errors import Location, UnsupportedError
-from tuner.inputs.overrides import Argument, Override, OverrideKind, on_command_line, parse_overrides
+from tuner.errors import Location, TunerError, UnsupportedError
+from tuner.inputs.overrides import Override, OverrideKind, on_command_line, parse_overrides
 from tuner.inputs.settings import Layer, Origin, Settings
-from tuner.inputs.tree import contains, leaves, split_key
+from tuner.inputs.tree import contains, leaves
 from tuner.inputs.user_input import Remark
 from tuner.inputs.yaml_file import Document
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers
 from tuner.trainers.nemo_rl.detection import ALGORITHMS
-from tuner.trainers.nemo_rl.exemplars import GRPO, composed, exemplars
-from tuner.trainers.nemo_rl.inheritance import Composition, compose, replaces
+from tuner.trainers.nemo_rl.exemplars import GRPO, exemplars
+from tuner.trainers.nemo_rl.inheritance import Composition, compose, composed, replaces
 from tuner.trainers.nemo_rl.loaded import LoadedConfiguration
 from tuner.trainers.nemo_rl.releases import RELEASES
 from tuner.trainers.protocol import Base, Trainer
@@ -45,7 +45,7 @@ class NemoConfiguration(Struct, frozen=True, kw_only=True):
         return nemo_rl
 
     @property
-    def release(self) -> ReleaseChoice | None:  # noqa: D102
+    def release(self) -> ReleaseChoice | None:
         """Those whose examples have every key and every parent that the file names; the newest of them."""
         if self.document is None:
             return None
@@ -89,7 +89,7 @@ class NemoConfiguration(Struct, frozen=True, kw_only=True):
         assert self.document is not None
         try:
             composition = compose(self.document, version)
-        except UnsupportedError:
+        except TunerError:  # which laying it on a release tells
             return False
         known = _known(version)
         paths = (path for one in composition.documents for path, _value in leaves(one.tree) if path)
@@ -161,5 +161,8 @@ def _expect_read(tree: Mapping[str, Any], document: Document | None) -> None:
     )
     location = None if document is None else document.location(*(() if other is None else (other,)))
     raise UnsupportedError(
-        message, location=location, key=other, hint=_("those that have a section {sections} are").format(sections=_(" or ").join(_READ))
+        message,
+        location=location,
+        key=other,
+        hint=_("those that have a section {sections} are").format(sections=_(" or ").join(_READ)),
     )

@@ -4,7 +4,8 @@ from tuner.inputs.tree import dotted, leaves
 from tuner.language import N_
 from tuner.trainers.coverage import Coverage
 from tuner.trainers.key_facts import Affects
-from tuner.trainers.nemo_rl.exemplars import composed, exemplars
+from tuner.trainers.nemo_rl.exemplars import exemplars
+from tuner.trainers.nemo_rl.inheritance import composed
 from tuner.trainers.nemo_rl.keys import TABLE
 from tuner.trainers.nemo_rl.releases import RELEASES
 from tuner.trainers.omission import IdleKeys, Omission, switched
@@ -13,7 +14,16 @@ _OMISSIONS = (
     Omission(
         name=N_("the critic's and other models of algorithms beside GRPO"),
         reason=N_("their states and passes take turns with the policy's"),
-        patterns=("value.**", "ppo.**", "dpo.**", "rm.**", "sft.**", "distillation.**", "teacher.**", "teachers.**"),
+        patterns=(
+            "value.**",
+            "ppo.**",
+            "dpo.**",
+            "rm.**",
+            "sft.**",
+            "distillation.**",
+            "teacher.**",
+            "teachers.**",
+        ),
         trigger=switched("value.model_name"),
     ),
     Omission(
@@ -37,14 +47,21 @@ _OMISSIONS = (
     Omission(
         name=N_("further rounds of dynamic sampling"),
         reason=N_("prompts whose responses all have the same reward are replaced by others"),
-        patterns=("grpo.use_dynamic_sampling", "grpo.dynamic_sampling_max_gen_batches", "grpo.batch_multiplier"),
+        patterns=(
+            "grpo.use_dynamic_sampling",
+            "grpo.dynamic_sampling_max_gen_batches",
+            "grpo.batch_multiplier",
+        ),
         affects=Affects.SECONDS,
         trigger=switched("grpo.use_dynamic_sampling"),
     ),
     Omission(
         name=N_("activations that leave for the host"),
         reason=N_("Transformer Engine moves the tensors of the modules that are named"),
-        patterns=("policy.megatron_cfg.fine_grained_activation_offloading", "policy.megatron_cfg.offload_modules"),
+        patterns=(
+            "policy.megatron_cfg.fine_grained_activation_offloading",
+            "policy.megatron_cfg.offload_modules",
+        ),
         trigger=switched("policy.megatron_cfg.fine_grained_activation_offloading"),
     ),
     Omission(
@@ -93,6 +110,7 @@ _OMISSIONS = (
     ),
 )
 
+
 def _reads(key: str, version: str) -> bool:
     return any(own.key == key and own.holds(version) for own in _SPELLINGS)
 
@@ -102,7 +120,9 @@ _SPELLINGS = tuple(own for spellings in TABLE.keys.values() for own in spellings
 
 def _others(*sections: str) -> tuple[str, ...]:
     """The keys of sections in any release's examples that reading a workload does not look at."""
-    named = {own.key for own in _SPELLINGS} | {key for row in _OMISSIONS if not row.rest for key in row.patterns}
+    named = {own.key for own in _SPELLINGS} | {
+        key for row in _OMISSIONS if not row.rest for key in row.patterns
+    }
     keys = {
         dotted(path)
         for version in RELEASES.versions
@@ -127,7 +147,11 @@ _NO_EFFECT = (
     IdleKeys(
         name=N_("data and environments"),
         reason=N_("Says which prompts there are and how they are judged."),
-        patterns=("env.{math,code,sliding_puzzle_game,clevr_cogent}.**", "reward_penalties.**", *_others("data")),
+        patterns=(
+            "env.{math,code,sliding_puzzle_game,clevr_cogent}.**",
+            "reward_penalties.**",
+            *_others("data"),
+        ),
     ),
     IdleKeys(
         name=N_("the loss and its optimization"),

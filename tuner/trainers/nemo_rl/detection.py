@@ -13,11 +13,27 @@ _STARTED = re.compile(r"\bexamples/(?:nemo_gym/)?run_(?:grpo|ppo|dpo|sft|rm|dist
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 #: Sections of the top, of which verl has none but ``data``.
 _SECTIONS = frozenset(
-    {"policy", "cluster", "checkpointing", "data_plane", "env", "loss_fn", "logger", "generation", *ALGORITHMS}
+    {
+        "policy",
+        "cluster",
+        "checkpointing",
+        "data_plane",
+        "env",
+        "loss_fn",
+        "logger",
+        "generation",
+        *ALGORITHMS,
+    }
 )
 #: Keys below ``policy`` that no other trainer has.
 _OWN = frozenset(
-    {"dtensor_cfg", "megatron_cfg", "train_global_batch_size", "max_total_sequence_length", "sequence_packing"}
+    {
+        "dtensor_cfg",
+        "megatron_cfg",
+        "train_global_batch_size",
+        "max_total_sequence_length",
+        "sequence_packing",
+    }
 )
 
 

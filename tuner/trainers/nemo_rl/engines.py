@@ -1,6 +1,6 @@
 """The engines that train under NeMo-RL: FSDP2 by NeMo Automodel (DTensor), or Megatron by Megatron-Bridge.
 
-While vLLM generates on the same GPUs, optimizer states leave before new weights travel, and the weights behind
+While vLLM generates on the same GPUs, optimizer states leave before new weights travel, and the weights after
 that: what verl calls offloading is no setting here.
 
 Source: NeMo-RL v0.5.0 to v0.7.0 ``models/automodel/setup.py`` (``setup_model_and_optimizer``),
@@ -184,8 +184,8 @@ def _grid(source: SettingsByMeaning, gpus: int) -> Parallelism:
 def _recomputation(source: SettingsByMeaning) -> dict[str, Any]:
     """What the backward pass recomputes: every layer, or the parts that are named.
 
-    Source: NeMo-RL v0.7.0 ``models/megatron/setup.py`` (``_apply_activation_checkpointing``: uniform, one layer
-    at a time).
+    Source: NeMo-RL v0.7.0 ``models/megatron/setup.py`` (``recompute_granularity``: uniform, one layer at a
+    time).
     """
     if not source.flag("megatron.checkpointing"):
         return {"checkpointing": Checkpointing.NONE}

@@ -1,7 +1,7 @@
 """The engine that generates for NeMo-RL, and how new weights reach it.
 
-Source: NeMo-RL v0.5.0 to v0.7.0 ``models/generation/vllm/vllm_worker.py`` (``llm_kwargs``, ``sleep(level=1)``),
-``vllm_worker_async.py``, ``models/policy/utils.py`` (``stream_weights_via_ipc_zmq_impl``).
+Source: NeMo-RL v0.5.0 to v0.7.0 ``models/generation/vllm/vllm_worker.py`` (``llm_kwargs``,
+``sleep(level=1)``), ``vllm_worker_async.py``, ``models/policy/utils.py`` (``stream_weights_via_ipc_zmq_impl``).
 """
 
 from tuner.dtypes import DType
@@ -71,11 +71,15 @@ def read_rollout(
         data_parallel=data,
         pipeline_parallel=pipeline,
         expert_parallel=experts,
-        weight_dtype=DType.FLOAT8 if precision == "fp8" else source.dtype("precision", default=DType.BFLOAT16),
+        weight_dtype=DType.FLOAT8
+        if precision == "fp8"
+        else source.dtype("precision", default=DType.BFLOAT16),
         kv_dtype=DType.FLOAT8 if "fp8" in source.text("rollout.cache", default="auto") else DType.BFLOAT16,
         max_sequences=source.integer("rollout.sequences", default=sequences),
         max_batched_tokens=source.integer("rollout.batched_tokens", default=tokens),
-        max_model_tokens=source.integer("rollout.model_tokens", default=source.integer("total_tokens", default=512)),
+        max_model_tokens=source.integer(
+            "rollout.model_tokens", default=source.integer("total_tokens", default=512)
+        ),
         cuda_graphs=not source.flag("rollout.eager"),
         prefix_caching=source.flag("rollout.prefixes", default=True),
         frees_memory=shares.colocated,
@@ -99,7 +103,11 @@ def read_sync(
     given.
     """
     given = source.value("sync.buffer")
-    total = int(source.number("sync.buffer", default=0.0) * GIB) if given else _buffers(model, actor, rollout, gpu)
+    total = (
+        int(source.number("sync.buffer", default=0.0) * GIB)
+        if given
+        else _buffers(model, actor, rollout, gpu)
+    )
     return WeightSync(
         bucket_bytes=max(1, total // 2),
         buckets=2,

@@ -16,7 +16,7 @@ from tuner.files import is_there
 from tuner.inputs.tree import Tree, merged
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import _
-from tuner.trainers.nemo_rl.exemplars import FOLDER, composed, exemplars
+from tuner.trainers.nemo_rl.exemplars import FOLDER, exemplars
 
 _REPLACES = "_override_"  # in a section: it takes the place of the one below, key by key is not merged
 _DEFAULTS = "defaults"
@@ -58,6 +58,26 @@ def _without_mark(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {key: below for key, below in value.items() if key != _REPLACES}
+
+
+def composed(name: str, version: str, above: tuple[str, ...] = ()) -> Tree:
+    """An example of a release with those that it inherits from.
+
+    Args:
+        name: of its file.
+        version: the release.
+        above: the names of those that inherit from it, which it does not inherit from again.
+
+    Raises:
+        KeyError: the release has no example of this name.
+    """
+    own = exemplars(version)[name]
+    tree: Tree = {}
+    for parent in parents_in(own):
+        below = Path(parent).name
+        if below not in (*above, name):
+            tree = inherited(tree, composed(below, version, (*above, name)))
+    return inherited(tree, {key: value for key, value in own.items() if key != _DEFAULTS})
 
 
 def compose(document: Document, version: str) -> Composition:

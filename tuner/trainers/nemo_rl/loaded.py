@@ -17,8 +17,9 @@ from tuner.trainers.key_facts import KeyChange, KeyState
 from tuner.trainers.nemo_rl import checks
 from tuner.trainers.nemo_rl.cluster import shares
 from tuner.trainers.nemo_rl.coverage import COVERAGE
-from tuner.trainers.nemo_rl.exemplars import composed, exemplars
+from tuner.trainers.nemo_rl.exemplars import exemplars
 from tuner.trainers.nemo_rl.generation import engine_version
+from tuner.trainers.nemo_rl.inheritance import composed
 from tuner.trainers.nemo_rl.keys import MODEL, TABLE
 from tuner.trainers.nemo_rl.parts import QUANTITIES, parts
 from tuner.trainers.nemo_rl.releases import RELEASES
@@ -85,7 +86,9 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
 
     def steps_over(self, rows: int) -> int | None:  # noqa: D102
         prompts = self._source.integer("batch.prompts", default=0, minimum=0)
-        return (rows // prompts) * self._source.integer("batch.epochs", default=1) or None if prompts else None
+        return (
+            (rows // prompts) * self._source.integer("batch.epochs", default=1) or None if prompts else None
+        )
 
     def model_path(self) -> str | None:  # noqa: D102
         return self.settings.text(MODEL)

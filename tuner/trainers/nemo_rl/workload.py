@@ -65,9 +65,7 @@ def learns_from_given(source: SettingsByMeaning) -> bool:
     return isinstance(source.settings.get("sft"), dict) and not isinstance(source.settings.get("grpo"), dict)
 
 
-def _fine_tuned(
-    source: SettingsByMeaning, model: ModelShape, cluster: Cluster, lengths: Lengths
-) -> Workload:
+def _fine_tuned(source: SettingsByMeaning, model: ModelShape, cluster: Cluster, lengths: Lengths) -> Workload:
     """A job that learns from given sequences: nothing generates, and nothing leaves the card."""
     engine = read_engine(source, model, cluster.gpus, colocated=False)
     actor = Actor(

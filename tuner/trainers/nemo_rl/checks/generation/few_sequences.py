@@ -40,7 +40,11 @@ _MOST = 1024  # that vLLM's own defaults reach
 def check(source: SettingsByMeaning, workload: Workload) -> Iterator[Finding]:
     """A finding where responses wait for a place."""
     rollout = workload.rollout
-    if rollout is None or not source.flag("rollout.asynchronous") or source.value("rollout.sequences") is not None:
+    if (
+        rollout is None
+        or not source.flag("rollout.asynchronous")
+        or source.value("rollout.sequences") is not None
+    ):
         return
     waiting = ceil(workload.batch.sequences / rollout.replicas)
     if waiting <= rollout.max_sequences:
@@ -49,9 +53,10 @@ def check(source: SettingsByMeaning, workload: Workload) -> Iterator[Finding]:
     yield report(
         RULE,
         source,
-        _("{waiting} responses of a replica run {sequences} at a time, vLLM's default where NeMo-RL names none").format(
-            waiting=waiting, sequences=rollout.max_sequences
-        ),
+        _(
+            "{waiting} responses of a replica run {sequences} at a time, vLLM's default where NeMo-RL "
+            "names none"
+        ).format(waiting=waiting, sequences=rollout.max_sequences),
         keys=(_SWITCH,),
         overrides=(f"++{_KEY}={wanted}",),
     )
