@@ -1,7 +1,7 @@
 """The trainers whose configurations can be read, and which of them an input is for.
 
-verl and NeMo-RL are read by this program itself. A Python package adds a trainer by an entry point of the group
-``tuner.trainers`` that names an object which fulfils :class:`~tuner.trainers.protocol.Trainer`.
+verl and NeMo-RL are read by this program itself. A Python package adds a trainer by an entry point of the
+group ``tuner.trainers`` that names an object which fulfils :class:`~tuner.trainers.protocol.Trainer`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ def _loaded(point: "EntryPoint") -> Trainer:
 
 @cache
 def further() -> tuple[Trainer, ...]:
-    """The trainers that this program reads beside verl; they are loaded where verl is not what is asked for."""
+    """The trainers that this program reads beside verl, loaded where verl is not what is asked for."""
     from tuner.trainers import nemo_rl
 
     return (nemo_rl,)

@@ -12,7 +12,6 @@ from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import _
 from tuner.trainers.nemo_rl import checks, detection
 from tuner.trainers.nemo_rl.batches import TOKEN_BYTES
-from tuner.trainers.nemo_rl.configuration import NemoConfiguration
 from tuner.trainers.nemo_rl.parts import QUANTITIES
 from tuner.trainers.nemo_rl.releases import RELEASES
 from tuner.trainers.protocol import Behaviour, Loaded, Reader
@@ -21,6 +20,7 @@ from tuner.workload.place import FailurePlace
 
 if TYPE_CHECKING:
     from tuner.out_of_memory.stack import Call
+    from tuner.trainers.nemo_rl.configuration import NemoConfiguration
     from tuner.trainers.placement import OtherBase, PlacedLaunch, Placement, PoolSplit
 
 name = "NeMo-RL"
@@ -41,12 +41,14 @@ def recognises(document: Document | None, given: Sequence[Argument], *, program:
     return document is not None and detection.is_configuration(document.tree)
 
 
-def parse(document: Document | None, given: Sequence[Argument], **launch: Any) -> NemoConfiguration:
+def parse(document: Document | None, given: Sequence[Argument], **launch: Any) -> "NemoConfiguration":
     """A file, or the one that ``--config`` names, and overrides.
 
     Raises:
         InputError: a file or an argument is malformed.
     """
+    from tuner.trainers.nemo_rl.configuration import NemoConfiguration  # most inputs are for another
+
     named, others = _option(given)
     if named is not None and document is None:
         document = read_yaml(Path(launch.get("folder") or ".") / named.text)

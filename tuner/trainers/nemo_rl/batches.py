@@ -7,8 +7,8 @@ from tuner.workload import Batch, Batching, Lengths, Pass, TokenBytes, Travel
 
 _INT64, _FLOAT32 = 8, 4
 
-#: A token's ids and positions; the masks of tokens and of the loss, advantages, log-probabilities of before, of
-#: the rollout and of the reference; of results those of the pass itself and what the clipped loss saves of
+#: A token's ids and positions; the masks of tokens and of the loss, advantages, log-probabilities of before,
+#: of the rollout and of the reference; of results those of the pass itself and what the clipped loss saves of
 #: them. Source: NeMo-RL v0.7.0 ``nemo_rl/algorithms/grpo.py`` (``train_data``),
 #: ``algorithms/loss/loss_functions.py`` (``ClippedPGLossFn``).
 TOKEN_BYTES = TokenBytes(whole=2 * _INT64 + 14 * _FLOAT32, share=3 * _FLOAT32)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tuner.errors import Location, TunerError, UnsupportedError
 from tuner.inputs.overrides import Override, OverrideKind, on_command_line, parse_overrides
 from tuner.inputs.settings import Layer, Origin, Settings
-from tuner.inputs.tree import contains, leaves
+from tuner.inputs.tree import contains, leaves, merged
 from tuner.inputs.user_input import Remark
 from tuner.inputs.yaml_file import Document
 from tuner.language import _
@@ -131,8 +131,6 @@ def _taking_away(section: str, location: Location) -> Override:
 
 
 def _known(version: str) -> Mapping[str, Any]:
-    from tuner.inputs.tree import merged
-
     tree: dict[str, Any] = {}
     for name in exemplars(version):
         tree = merged(tree, composed(name, version))

@@ -1,7 +1,8 @@
 """The engine that generates for NeMo-RL, and how new weights reach it.
 
 Source: NeMo-RL v0.5.0 to v0.7.0 ``models/generation/vllm/vllm_worker.py`` (``llm_kwargs``,
-``sleep(level=1)``), ``vllm_worker_async.py``, ``models/policy/utils.py`` (``stream_weights_via_ipc_zmq_impl``).
+``sleep(level=1)``), ``vllm_worker_async.py``, ``models/policy/utils.py``
+(``stream_weights_via_ipc_zmq_impl``).
 """
 
 from tuner.dtypes import DType

@@ -10,18 +10,18 @@ from tuner.errors import InputError
 from tuner.findings import Finding, Written
 from tuner.hardware import Cluster
 from tuner.inputs.settings import Settings
+from tuner.inputs.tree import contains, split_key
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.key_changes import KeysOfConfiguration, changed_keys
 from tuner.trainers.key_facts import KeyChange, KeyState
 from tuner.trainers.nemo_rl import checks
 from tuner.trainers.nemo_rl.cluster import shares
-from tuner.trainers.nemo_rl.coverage import COVERAGE
 from tuner.trainers.nemo_rl.exemplars import exemplars
 from tuner.trainers.nemo_rl.generation import engine_version
 from tuner.trainers.nemo_rl.inheritance import composed
 from tuner.trainers.nemo_rl.keys import MODEL, TABLE
-from tuner.trainers.nemo_rl.parts import QUANTITIES, parts
+from tuner.trainers.nemo_rl.parts import QUANTITIES, free_fields, parts
 from tuner.trainers.nemo_rl.releases import RELEASES
 from tuner.trainers.nemo_rl.workload import learns_from_given, read
 from tuner.trainers.omission import OmissionContext
@@ -162,7 +162,7 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
                 zero_advantage_ratio=before.batch.zero_advantage_ratio,
             )
 
-        return ProposalWriter(before, self._source, parts=parts, read=read_again).written
+        return ProposalWriter(before, self._source, parts=parts, read=read_again, free=free_fields).written
 
     def resting_on_defaults(self, workload: Workload) -> tuple[tuple[str, object], ...]:  # noqa: D102
         unset = (key for key in QUANTITIES if key in self.settings and not self.settings.is_set(key))
@@ -172,6 +172,8 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         return {key: QUANTITIES[key] for key in keys if key in QUANTITIES}
 
     def left_out(self, workload: Workload) -> tuple[LeftOut, ...]:  # noqa: D102
+        from tuner.trainers.nemo_rl.coverage import COVERAGE  # reads the keys of all examples
+
         job = OmissionContext(settings=self.settings, workload=workload, version=self.version)
         return tuple(COVERAGE.left_out(job))
 
@@ -187,8 +189,6 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         return self.trainer.deciding_keys(place, self.version)
 
     def releases_with(self, key: str) -> tuple[str, ...]:  # noqa: D102
-        from tuner.inputs.tree import contains, split_key
-
         path = split_key(key)
         return tuple(
             version
@@ -201,12 +201,16 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         return {key: own.state(key) for key in keys}
 
     def changes(self, after: Loaded) -> tuple[KeyChange, ...]:  # noqa: D102
+        from tuner.trainers.nemo_rl.coverage import COVERAGE
+
         theirs = KeysOfConfiguration.of(
             after.settings, after.version, lambda key: COVERAGE.classification(key, after.version)
         )
         return changed_keys(self._keys(), theirs, {})
 
     def _keys(self) -> KeysOfConfiguration:
+        from tuner.trainers.nemo_rl.coverage import COVERAGE
+
         return KeysOfConfiguration.of(
             self.settings, self.version, lambda key: COVERAGE.classification(key, self.version)
         )

@@ -36,8 +36,6 @@ _MEGATRON = (
 #: What the release makes of other settings; a proposal need not say it.
 _OF_ENGINE = (
     "bucket_tokens",
-    "param_offload",
-    "optimizer_offload",
     "attention",
     "reads_positions",
     "main_weight_bytes",
@@ -64,6 +62,12 @@ def parts(source: SettingsByMeaning, workload: Workload) -> Iterator[WorkloadPar
         yield _batching(context, ("actor", "log_prob", "batching"), log_prob)
     if workload.reference is not None:
         yield WorkloadPart(path=("reference",), following=("engine", "head", "log_prob"))
+
+
+def free_fields(before: Workload, after: Workload) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Fields that another change brings along: what streams its weights from the host needs not move them."""
+    streams = before.actor.engine.streamed_offload != after.actor.engine.streamed_offload
+    return {("actor", "engine"): ("param_offload", "optimizer_offload")} if streams else {}
 
 
 def _batching(context: Context, path: tuple[str, ...], meaning: str) -> WorkloadPart:
