@@ -85,7 +85,15 @@ def read_head(source: SettingsByMeaning, engine: Engine) -> OutputHead:
 
 
 def _dtensor(source: SettingsByMeaning, model: ModelShape, gpus: int, *, colocated: bool) -> Engine:
-    """FSDP2 over masters in float32; tensor and context parallelism are told by name alone."""
+    """FSDP2 over masters in float32; tensor and context parallelism are told by name alone.
+
+    Layers are units and fetch the next one, the root has all else and stays gathered. That gradients are kept
+    whole until the last micro-batch is a switch of Automodel's own loops, which NeMo-RL's does not ask.
+
+    Source: NeMo-RL v0.7.0 ``models/automodel/setup.py`` (``FSDP2Config``), ``models/automodel/train.py``
+    (``automodel_forward_backward``); NeMo Automodel ``components/distributed/parallelizer.py``
+    (``apply_fsdp2_sharding_recursively``), ``components/distributed/utils.py`` (``get_sync_ctx``).
+    """
     sizes = [source.integer(f"dtensor.{axis}", default=1) for axis in ("tensor", "context", "expert")]
     library = _DIVIDED if max(sizes) > 1 else "" if source.flag("dtensor.second", default=True) else _FIRST
     packed, offload = is_packed(source), source.flag("dtensor.offload")
@@ -108,7 +116,10 @@ def _dtensor(source: SettingsByMeaning, model: ModelShape, gpus: int, *, colocat
         host_copy=HostCopy.PAGEABLE,
         optimizer_offload=leaves,
         streamed_offload=offload,
-        deferred_gradient_sync=source.flag("dtensor.deferred_sync", default=True),
+        keeps_root=True,
+        whole_root=True,
+        forward_prefetch=True,
+        title="" if library else "automodel (fsdp2)",
         attention=Attention.SEQUENCES if source.flag("packed") else Attention.MASKED_ROWS,
         torch=TORCH[source.version],
         reads_positions=source.flag("packed"),

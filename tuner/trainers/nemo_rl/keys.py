@@ -60,7 +60,6 @@ _DTENSOR = within(
         "dtensor.replicas": "dp_replicate_size >=0.7.0",
         "dtensor.offload": "cpu_offload",
         "dtensor.checkpointing": "activation_checkpointing",
-        "dtensor.deferred_sync": "defer_fsdp_grad_sync >=0.6.0",
         "dtensor.lora": "lora_cfg.enabled",
         "dtensor.lora.rank": "lora_cfg.dim",
         "dtensor.lora.targets": "lora_cfg.target_modules",

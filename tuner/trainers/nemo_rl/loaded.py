@@ -21,7 +21,7 @@ from tuner.trainers.nemo_rl.exemplars import exemplars
 from tuner.trainers.nemo_rl.generation import engine_version
 from tuner.trainers.nemo_rl.inheritance import composed
 from tuner.trainers.nemo_rl.keys import MODEL, TABLE
-from tuner.trainers.nemo_rl.parts import QUANTITIES, free_fields, parts
+from tuner.trainers.nemo_rl.parts import free_fields, parts, quantities_of
 from tuner.trainers.nemo_rl.releases import RELEASES
 from tuner.trainers.nemo_rl.workload import learns_from_given, read
 from tuner.trainers.omission import OmissionContext
@@ -165,11 +165,12 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         return ProposalWriter(before, self._source, parts=parts, read=read_again, free=free_fields).written
 
     def resting_on_defaults(self, workload: Workload) -> tuple[tuple[str, object], ...]:  # noqa: D102
-        unset = (key for key in QUANTITIES if key in self.settings and not self.settings.is_set(key))
+        unset = (key for key in self._quantities if key in self.settings and not self.settings.is_set(key))
         return tuple((key, self.settings.get(key)) for key in unset)
 
     def quantities(self, keys: Iterable[str]) -> dict[str, Quantity]:  # noqa: D102
-        return {key: QUANTITIES[key] for key in keys if key in QUANTITIES}
+        known = self._quantities
+        return {key: known[key] for key in keys if key in known}
 
     def left_out(self, workload: Workload) -> tuple[LeftOut, ...]:  # noqa: D102
         from tuner.trainers.nemo_rl.coverage import COVERAGE  # reads the keys of all examples
@@ -214,6 +215,10 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
         return KeysOfConfiguration.of(
             self.settings, self.version, lambda key: COVERAGE.classification(key, self.version)
         )
+
+    @property
+    def _quantities(self) -> Mapping[str, Quantity]:
+        return quantities_of(generates=not learns_from_given(self._source))
 
     @property
     def _source(self) -> SettingsByMeaning:

@@ -80,13 +80,22 @@ def _batching(context: Context, path: tuple[str, ...], meaning: str) -> Workload
     )
 
 
-QUANTITIES = {
+_OF_GENERATION = {
     "data.max_input_seq_length": Quantity.MAX_PROMPT_TOKENS,
     "policy.generation.max_new_tokens": Quantity.MAX_RESPONSE_TOKENS,
+    "policy.generation.vllm_cfg.gpu_memory_utilization": Quantity.MEMORY_FRACTION,
+}
+_OF_GIVEN = {"policy.max_total_sequence_length": Quantity.MAX_RESPONSE_TOKENS}
+_OF_TRAINING = {
     "policy.train_micro_batch_size": Quantity.MICRO_BATCH_SEQUENCES,
     "policy.sequence_packing.train_mb_tokens": Quantity.TOKEN_BUDGET,
-    "policy.generation.vllm_cfg.gpu_memory_utilization": Quantity.MEMORY_FRACTION,
     "policy.dtensor_cfg.activation_checkpointing": Quantity.CHECKPOINTING,
     "policy.megatron_cfg.activation_checkpointing": Quantity.CHECKPOINTING,
     "policy.sequence_packing.enabled": Quantity.PACKED,
 }
+QUANTITIES = {**_OF_GENERATION, **_OF_TRAINING}
+
+
+def quantities_of(*, generates: bool) -> dict[str, Quantity]:
+    """The keys behind which a quantity stands in a job that generates, or in one that learns from given data."""
+    return QUANTITIES if generates else {**_OF_GIVEN, **_OF_TRAINING}
