@@ -218,7 +218,10 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
 
     @property
     def _quantities(self) -> Mapping[str, Quantity]:
-        return quantities_of(generates=not learns_from_given(self._source))
+        source = self._source
+        idle = "policy.dtensor_cfg." if source.flag("megatron") else "policy.megatron_cfg."
+        known = quantities_of(generates=not learns_from_given(source))
+        return {key: quantity for key, quantity in known.items() if not key.startswith(idle)}
 
     @property
     def _source(self) -> SettingsByMeaning:

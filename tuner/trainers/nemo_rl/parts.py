@@ -97,5 +97,5 @@ QUANTITIES = {**_OF_GENERATION, **_OF_TRAINING}
 
 
 def quantities_of(*, generates: bool) -> dict[str, Quantity]:
-    """The keys behind which a quantity stands in a job that generates, or in one that learns from given data."""
+    """The keys behind which a quantity stands, in a job that generates or in one that learns from data."""
     return QUANTITIES if generates else {**_OF_GIVEN, **_OF_TRAINING}
