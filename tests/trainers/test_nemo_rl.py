@@ -129,7 +129,7 @@ def test_advice_is_in_its_own_keys_and_reads_back(recipe: str) -> None:
     assert all(override.lstrip("+").startswith(("policy.", "cluster.")) for override in block["overrides"])
     pasted = advised(recipe, "--", *block["overrides"])
     assert pasted["memory"]["worst_phase"] == block["worst_phase"]
-    assert pasted["time"]["seconds"] == pytest.approx(block["seconds"], rel=1e-9)
+    assert pasted["step_time"]["seconds"] == pytest.approx(block["seconds"], rel=1e-9)
 
 
 def test_masters_lie_in_float32_and_packed_batches_are_filled_up(recipe: str) -> None:
@@ -259,6 +259,13 @@ def test_a_launch_of_its_program_is_read(recipe: str) -> None:
     )
     report = advised("run.sh")
     assert (report["premises"]["trainer"], gpus(report)) == ("NeMo-RL", 4)
+
+
+def test_a_configuration_that_only_a_run_names_is_asked_for(recipe: str) -> None:
+    Path("run.sh").write_text('uv run examples/run_grpo.py --config $HERE grpo.max_num_steps=3 "$@"\n')
+    refused = run("advise", "run.sh", *GIVEN)
+    assert refused.code == 2
+    assert "--config names no file of YAML: got 'grpo.max_num_steps=3'" in refused.err
 
 
 def test_plans_and_differences_are_made(recipe: str) -> None:

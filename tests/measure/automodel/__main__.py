@@ -47,7 +47,9 @@ def main() -> None:
     for case in CASES:
         records += _recorded(case, device, dry_run=arguments.dry_run)
         if dist.get_rank() == 0:
-            arguments.output.write_text(json.dumps(_document(device, records), indent=1) + "\n", encoding="utf-8")
+            arguments.output.write_text(
+                json.dumps(_document(device, records), indent=1) + "\n", encoding="utf-8"
+            )
     dist.destroy_process_group()
 
 
@@ -68,7 +70,8 @@ def _recorded(case: tuple[Any, ...], device: torch.device, *, dry_run: bool) -> 
         "ranks": dist.get_world_size(),
     }
     peaks = [
-        settings | {"pass": "update", "peak_bytes": _peak(lambda: update_pass(model, optimizer, rows, lengths))}
+        settings
+        | {"pass": "update", "peak_bytes": _peak(lambda: update_pass(model, optimizer, rows, lengths))}
     ]
     for state in optimizer.state.values():
         for key, value in state.items():

@@ -95,7 +95,8 @@ def _local_log_probs(logits: torch.Tensor, row: torch.Tensor, chunk: int | None)
         log_probs = torch.nn.functional.log_softmax(logits.to(torch.float32), dim=-1)
     else:
         parts = [
-            torch.nn.functional.log_softmax(part.to(torch.float32), dim=-1) for part in logits.split(chunk, dim=1)
+            torch.nn.functional.log_softmax(part.to(torch.float32), dim=-1)
+            for part in logits.split(chunk, dim=1)
         ]
         log_probs = torch.cat(parts, dim=1)
         del parts

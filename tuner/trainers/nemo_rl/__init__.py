@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from tuner.errors import UnsupportedError
+from tuner.errors import InputError, UnsupportedError
 from tuner.inputs.overrides import Argument, parse_overrides
+from tuner.inputs.tree import shown
 from tuner.inputs.yaml_file import Document, read_yaml
 from tuner.language import _
 from tuner.trainers.nemo_rl import checks, detection
@@ -28,7 +29,7 @@ examples = Path(__file__).parent / "examples"
 rules = checks.RULES
 bundled = RELEASES
 token_bytes = TOKEN_BYTES
-_CONFIG = "--config"
+_CONFIG, _ENDINGS = "--config", (".yaml", ".yml")
 runs = None
 catalogue = None
 may_configure = detection.may_configure
@@ -58,6 +59,9 @@ def parse(document: Document | None, given: Sequence[Argument], **launch: Any) -
 def _option(given: Sequence[Argument]) -> tuple[Argument | None, list[Argument]]:
     """The value of ``--config``, the last that is given, and the arguments beside it.
 
+    Raises:
+        InputError: a variable that only a run has stands in its place.
+
     Source: NeMo-RL v0.7.0 ``examples/run_grpo.py`` (``parse_args``).
     """
     named, others = None, []
@@ -68,6 +72,12 @@ def _option(given: Sequence[Argument]) -> tuple[Argument | None, list[Argument]]
             others.append(argument)
         else:
             named = replace(argument, text=value) if equals else next(following, named)
+    if named is not None and not named.text.endswith(_ENDINGS):
+        raise InputError(
+            _("{option} names no file of YAML: got {value}").format(option=_CONFIG, value=shown(named.text)),
+            location=named.location,
+            hint=_("where only a run tells it, give the file itself"),
+        )
     return named, others
 
 
