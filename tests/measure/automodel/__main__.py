@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node N -m tests.measure.automodel --output FILE [--dry-run]
 
-Needs a GPU for each process, torch and transformers; neither NeMo-RL nor Automodel, see ``step.py``. Weights and
-tokens are random. ``--dry-run`` shrinks models and rows; without a GPU every number of bytes is then 0.
+Needs a GPU for each process, torch and transformers; neither NeMo-RL nor Automodel, see ``step.py``. Weights
+and tokens are random. ``--dry-run`` shrinks models and rows; without a GPU every number of bytes is then 0.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,8 @@ def main() -> None:
     for case in CASES:
         records += _recorded(case, device, dry_run=arguments.dry_run)
         if dist.get_rank() == 0:
-            arguments.output.write_text(
-                json.dumps(_document(device, records), indent=1) + "\n", encoding="utf-8"
-            )
+            text = json.dumps(_document(device, records), indent=1)
+            arguments.output.write_text(text + "\n", encoding="utf-8")
     dist.destroy_process_group()
 
 
@@ -69,24 +69,16 @@ def _recorded(case: tuple[Any, ...], device: torch.device, *, dry_run: bool) -> 
         "log_prob_chunk": chunk,
         "ranks": dist.get_world_size(),
     }
-    peaks = [
-        settings
-        | {"pass": "update", "peak_bytes": _peak(lambda: update_pass(model, optimizer, rows, lengths))}
-    ]
+    update = _peak(partial(update_pass, model, optimizer, rows, lengths))
     for state in optimizer.state.values():
         for key, value in state.items():
             if isinstance(value, torch.Tensor):
                 state[key] = value.cpu()
-    peaks.append(
-        settings
-        | {
-            "pass": "log_prob",
-            "peak_bytes": _peak(lambda: log_prob_pass(model, rows, lengths, chunk=chunk)),
-        }
-    )
-    del model, optimizer
-    gc.collect()
-    return peaks
+    log_prob = _peak(partial(log_prob_pass, model, rows, chunk=chunk))
+    return [
+        settings | {"pass": "update", "peak_bytes": update},
+        settings | {"pass": "log_prob", "peak_bytes": log_prob},
+    ]
 
 
 def _peak(work: Callable[[], None]) -> int:

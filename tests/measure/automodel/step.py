@@ -1,11 +1,12 @@
 """A model sharded as NeMo Automodel shards it, and the passes that NeMo-RL makes over it.
 
-Written after the sources below, since neither package is where this runs: layers are units that fetch the next
-one, the last layer and the root stay gathered behind the forward pass, masters are float32, outputs are cast to
-float32. Log-probabilities are a log-softmax of all columns, one sequence of a packed row after the other.
+Written after the sources below, since neither package is where this runs: layers are units that fetch the
+next one, the last layer and the root stay gathered behind the forward pass, masters are float32, outputs are
+cast to float32. Log-probabilities are a log-softmax of all columns, one sequence of a packed row after the
+other.
 
-Source: NeMo Automodel at 24b47e8 ``components/distributed/parallelizer.py`` (``DefaultParallelizationStrategy``,
-``apply_fsdp2_sharding_recursively``); NeMo-RL v0.7.0 ``models/automodel/train.py``
+Source: NeMo Automodel at 24b47e8 ``components/distributed/parallelizer.py``
+(``DefaultParallelizationStrategy``, ``apply_fsdp2_sharding_recursively``); NeMo-RL v0.7.0 ``models/automodel/train.py``
 (``automodel_forward_backward``, ``_compute_local_logprobs``), ``distributed/model_utils.py``
 (``get_next_token_logprobs_from_logits``), ``algorithms/loss/wrapper.py`` (``SequencePackingLossWrapper``).
 """
@@ -50,7 +51,7 @@ def sharded_model(name: str, device: torch.device, *, recompute: bool, tiny: boo
     return model
 
 
-def log_prob_pass(model: Any, rows: torch.Tensor, lengths: list[int], *, chunk: int | None) -> None:
+def log_prob_pass(model: Any, rows: torch.Tensor, *, chunk: int | None) -> None:
     """Log-probabilities of packed rows, without gradients."""
     with torch.no_grad():
         for row in rows:
@@ -63,7 +64,7 @@ def update_pass(model: Any, optimizer: torch.optim.Optimizer, rows: torch.Tensor
     """One optimizer step over packed rows, a micro-batch each."""
     optimizer.zero_grad()
     for row in rows:
-        _loss(model, row[None], lengths).backward()
+        torch.autograd.backward(_loss(model, row[None], lengths))
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad()
@@ -94,10 +95,8 @@ def _local_log_probs(logits: torch.Tensor, row: torch.Tensor, chunk: int | None)
     if chunk is None:
         log_probs = torch.nn.functional.log_softmax(logits.to(torch.float32), dim=-1)
     else:
-        parts = [
-            torch.nn.functional.log_softmax(part.to(torch.float32), dim=-1)
-            for part in logits.split(chunk, dim=1)
-        ]
+        pieces = torch.split(logits, chunk, dim=1)
+        parts = [torch.nn.functional.log_softmax(piece.to(torch.float32), dim=-1) for piece in pieces]
         log_probs = torch.cat(parts, dim=1)
         del parts
     return log_probs[:, :-1].gather(-1, row[:, 1:].unsqueeze(-1)).squeeze(-1)
