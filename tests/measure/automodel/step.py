@@ -6,9 +6,10 @@ cast to float32. Log-probabilities are a log-softmax of all columns, one sequenc
 other.
 
 Source: NeMo Automodel at 24b47e8 ``components/distributed/parallelizer.py``
-(``DefaultParallelizationStrategy``, ``apply_fsdp2_sharding_recursively``); NeMo-RL v0.7.0 ``models/automodel/train.py``
-(``automodel_forward_backward``, ``_compute_local_logprobs``), ``distributed/model_utils.py``
-(``get_next_token_logprobs_from_logits``), ``algorithms/loss/wrapper.py`` (``SequencePackingLossWrapper``).
+(``DefaultParallelizationStrategy``, ``apply_fsdp2_sharding_recursively``); NeMo-RL v0.7.0
+``models/automodel/train.py`` (``automodel_forward_backward``, ``_compute_local_logprobs``),
+``distributed/model_utils.py`` (``get_next_token_logprobs_from_logits``), ``algorithms/loss/wrapper.py``
+(``SequencePackingLossWrapper``).
 """
 
 import tempfile
