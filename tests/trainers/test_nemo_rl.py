@@ -9,9 +9,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.cli.runner import run
+from tuner.inputs.tree import dotted, leaves
 from tuner.trainers import nemo_rl, registry, verl
 from tuner.trainers.nemo_rl.bundle import bundle
-from tuner.trainers.nemo_rl.exemplars import exemplars
+from tuner.trainers.nemo_rl.coverage import COVERAGE
+from tuner.trainers.nemo_rl.exemplars import GRPO, exemplars
 from tuner.trainers.nemo_rl.inheritance import composed, parents_in
 from tuner.trainers.protocol import Configuration, Loaded, Trainer
 from tuner.units import GIB
@@ -291,3 +293,21 @@ def test_the_buffers_of_a_sync_are_a_share_of_what_is_free(recipe: str) -> None:
     assert of_sync["sync_buckets"] == pytest.approx(0.3 * free, rel=0.01)
     given = terms(advised(recipe, "++policy.refit_buffer_size_gb=2"), "update_weights")
     assert given["sync_buckets"] == 2 * GIB
+
+
+def test_parts_that_older_releases_recompute_apart_are_left_out_by_name(recipe: str) -> None:
+    def left_out(release: str) -> list[str]:
+        found = json.loads(run("advise", recipe, "--gpu", "h100-sxm", "--release", release, "-f", "json").out)
+        return [one["name"] for one in found["left_out"]]
+
+    assert left_out("0.6.0") == ["the inputs of each part of a layer"]
+    assert left_out("0.7.0") == []
+
+
+def test_every_key_of_the_examples_falls_in_one_class() -> None:
+    for version in nemo_rl.bundled.versions:
+        for name in (GRPO, "sft.yaml"):
+            for path, _value in leaves(composed(name, version)):
+                key = dotted(path)
+                classes = COVERAGE.classes(key, version)
+                assert len(classes) == 1, (version, key, classes)

@@ -8,7 +8,21 @@ from tuner.trainers.nemo_rl.exemplars import exemplars
 from tuner.trainers.nemo_rl.inheritance import composed
 from tuner.trainers.nemo_rl.keys import TABLE
 from tuner.trainers.nemo_rl.releases import RELEASES
-from tuner.trainers.omission import IdleKeys, Omission, switched
+from tuner.trainers.omission import IdleKeys, Omission, OmissionContext, switched
+from tuner.versions import at_least
+
+_CHECKPOINTING = "policy.dtensor_cfg.activation_checkpointing"
+
+
+def _recomputes_apart(job: OmissionContext) -> str | None:
+    """The switch of recomputation, where Automodel wraps the parts of a layer and not the layer.
+
+    Source: NeMo Automodel at 1d42deb and 92635e7, which NeMo-RL v0.5.0 and v0.6.0 have, and at 24b47e8 of
+    v0.7.0 ``components/distributed/parallelizer.py`` (``DefaultParallelizationStrategy``).
+    """
+    apart = not at_least(job.version, "0.7.0") and job.settings.flag("policy.dtensor_cfg.enabled")
+    return _CHECKPOINTING if apart and job.settings.flag(_CHECKPOINTING) else None
+
 
 _OMISSIONS = (
     Omission(
@@ -87,6 +101,12 @@ _OMISSIONS = (
         ),
     ),
     Omission(
+        name=N_("the inputs of each part of a layer"),
+        reason=N_("attention, MLP and norms are recomputed apart, and the input of each is kept"),
+        patterns=(),
+        trigger=_recomputes_apart,
+    ),
+    Omission(
         name=N_("the data plane"),
         reason=N_("its segments and buffers lie in the host's memory"),
         patterns=("data_plane.**",),
@@ -104,6 +124,7 @@ _OMISSIONS = (
             "policy.optimizer.**",
             "policy.sequence_packing.**",
             "policy.dynamic_batching.**",
+            "policy.make_sequence_length_divisible_by",
         ),
         rest=True,
         trigger=lambda _job: None,
@@ -152,6 +173,11 @@ _NO_EFFECT = (
             "reward_penalties.**",
             *_others("data"),
         ),
+    ),
+    IdleKeys(
+        name=N_("engines that are not chosen"),
+        reason=N_("Is for generation by transformers alone."),
+        patterns=("policy.generation_batch_size",),
     ),
     IdleKeys(
         name=N_("the loss and its optimization"),
