@@ -58,6 +58,7 @@ extensions = [
     "seconds_accuracy",
     "site_requirements",
     "skipped_updates",
+    "automodel_passes",
     "worker_updates",
     "skipping",
     "sphinx.ext.extlinks",

@@ -587,6 +587,12 @@ ROW_LOSS_KERNELS = (2, 3)
 #: that of log-softmax (4 + 4 + 4) and its rounding (4 + 2).
 FLOAT32_LOSS_BYTES = (14.0, 22.0)
 
+#: Bytes per logit of a log-softmax of every column that is written out in float32, counted access by access:
+#: forward the float32 copy (2 + 4) and log-softmax (4 + 4); backward zeros for what was gathered (4), the
+#: gradient of log-softmax (4 + 4 + 4), its copy behind the last token's (4 + 4) and its rounding (4 + 2).
+#: Source: NeMo-RL v0.7.0 ``distributed/model_utils.py`` (``get_next_token_logprobs_from_logits``).
+LOG_SOFTMAX_BYTES = (14.0, 30.0)
+
 #: Of shifting the logits into a copy: one read and one write; backward zeros, one read, one write.
 SHIFT_ACCESSES = (2.0, 3.0)
 

@@ -1,7 +1,7 @@
 """The trainers whose configurations can be read, and which of them an input is for.
 
-verl is read by this program itself. A Python package adds a trainer by an entry point of the group
-``tuner.trainers`` that names an object which fulfils :class:`~tuner.trainers.protocol.Trainer`.
+verl and NeMo-RL are read by this program itself. A Python package adds a trainer by an entry point of the
+group ``tuner.trainers`` that names an object which fulfils :class:`~tuner.trainers.protocol.Trainer`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,9 +46,17 @@ def _loaded(point: "EntryPoint") -> Trainer:
     return trainer
 
 
+@cache
+def further() -> tuple[Trainer, ...]:
+    """The trainers that this program reads beside verl, loaded where verl is not what is asked for."""
+    from tuner.trainers import nemo_rl
+
+    return (nemo_rl,)
+
+
 def trainers() -> tuple[Trainer, ...]:
     """Every trainer, this program's own first."""
-    return (DEFAULT, *added())
+    return (DEFAULT, *further(), *added())
 
 
 def trainer_named(name: str) -> Trainer:
@@ -80,4 +88,5 @@ def trainer_of_file(text: str, *, yaml: bool) -> Trainer | None:
 def _in_turn() -> Iterator[Trainer]:
     """Every trainer; those of packages are looked for only where verl is not what is asked for."""
     yield DEFAULT
+    yield from further()
     yield from added()

@@ -168,7 +168,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     prefetch_effective: bool = True  # False where this release ignores the switch
     deferred_gradient_sync: bool = False
     separate_embedding_units: bool = False  # FSDP2: the head is a unit of its own, as the embedding always is
-    whole_root: bool = False  # FSDP2: the embedding is no unit of its own, VeOmni's root has it
+    whole_root: bool = False  # FSDP2: the embedding is no unit of its own, the root has it
     fused_optimizer: bool = False  # FSDP: one kernel makes AdamW's step of a tensor, and allocates nothing
     optimizer_fusable: Annotated[bool, UNPUBLISHED] = False  # FSDP: the release hands that on to PyTorch
     fused_layers: bool = False  # Liger's RMSNorm, SwiGLU and RoPE
@@ -196,13 +196,14 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     plan_lowers: bool = False  # FSDP turbo: a plan of the user's, which takes no more than FSDP2's own units
     mtp_module: bool = False  # Megatron: the last stage has a module that predicts a further token
     mtp_trained: bool = False  # and a loss of its own
+    title: Annotated[str, UNPUBLISHED] = ""  # what it is called, where the backend does not say it
     library: str = ""  # that runs the model, where the backend is not modelled; all else says nothing then
     token_bytes: Annotated[TokenBytes, UNPUBLISHED] = TokenBytes()
 
     @property
     def name(self) -> str:
         """What the engine is called: how it shards, and by which library where that is not PyTorch's own."""
-        return "veomni (fsdp2)" if self.whole_root else self.library or self.backend.value
+        return self.title or self.library or self.backend.value
 
     @property
     def modelled(self) -> bool:

@@ -66,6 +66,7 @@ class OutputHead(Struct, frozen=True, kw_only=True, cache_hash=True):
     fused_cross_entropy: bool = True  # flash-attn's Triton cross entropy
     loops_tokens: Annotated[bool, UNPUBLISHED] = False  # the log-probability of each packed token by itself
     float32_loss: Annotated[bool, UNPUBLISHED] = False  # PyTorch's cross entropy, which autocast widens
+    log_softmax: Annotated[bool, UNPUBLISHED] = False  # of all columns in float32, from which one is gathered
     shifts_logits: Annotated[bool, UNPUBLISHED] = False  # into a copy without the last of each sequence
     # without packing: log-probabilities and entropy are computed from the logits of responses alone
     slices_response: Annotated[bool, UNPUBLISHED] = False

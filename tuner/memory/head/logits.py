@@ -22,10 +22,17 @@ def forward_tensors(head: OutputHead, *, entropy: bool) -> Tensors:
     copy inside logsumexp, and the product of the two, :math:`3 \cdot 4`, of one chunk at a time:
     :math:`12 \, T_c / T`.
 
-    Source: verl ``utils/torch_functional.py``, ``entropy_from_logits`` and ``..._with_chunking``.
+    A log-softmax of every column is as large as its float32 logits, :math:`4 + 4`; computed in chunks, all
+    of them are kept and joined, :math:`4` more.
+
+    Source: NeMo-RL v0.7.0 ``models/automodel/train.py`` (``_compute_local_logprobs``); verl
+    ``utils/torch_functional.py``, ``entropy_from_logits`` and ``..._with_chunking``.
     """
     if head.float32_loss:
         return _float32_loss(head)
+    if head.log_softmax:
+        joined = () if head.chunk_tokens is None else ("joined_log_softmax",)
+        return logit_sized(_FLOAT32, "logits", "log_softmax", *joined)
     copies = ("scaled_logits",) if head.scaling is Scaling.COPY else ()
     logits = logit_sized(head.logits_dtype.bytes, "logits", *copies)
     if not entropy or head.compiled:
@@ -62,9 +69,13 @@ def log_prob_training_tensors(head: OutputHead) -> Tensors:
     autograd keep and copy slices, :math:`4 b`. Without that kernel, log-softmax is saved row by
     row and its gradient is a new tensor: :math:`3 b`. PyTorch's cross entropy over all rows takes
     :math:`2 b + 8`, and :math:`3 b + 8` where it is given a shifted copy of the logits.
+    A log-softmax of every column in float32 is saved, the logits are gone; the gradient of the gathered ones
+    is as large, and so is that of the logits: :math:`3 \cdot 4`.
     """
     if head.float32_loss:
         return _float32_loss(head, "loss_gradient")
+    if head.log_softmax:
+        return logit_sized(_FLOAT32, "log_softmax", "gathered_gradient", "logits_gradient")
     names: tuple[str, ...] = ("logits",)
     if head.scaling is Scaling.IN_PLACE:
         names = ("logits", "logits_gradient", "slices", "slice_gradients")

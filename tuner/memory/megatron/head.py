@@ -42,13 +42,19 @@ def head_tensors(head: OutputHead, *, entropy: bool, training: bool) -> Tensors:
     chunk is kept. (With more than one chunk that backward pass fails: the chunks are views of one
     tensor, which each of them changes in place. So does entropy with gradients up to 0.5.)
 
+    Where a log-softmax of every column is written out, the logits, what the largest of each row is taken
+    from, and its exponentials exist at once: 12, more than the saved softmax and its gradient later.
+
     Not counted: the product inside the entropy, which is compiled into its sum; another
     :math:`4 \, c / T` where compilation is switched off.
 
     Source: verl ``workers/engine/megatron/transformer_impl.py`` (``_lm_head_logits_processor``),
     ``workers/actor/megatron_actor.py``, ``utils/megatron/tensor_parallel.py``; Megatron-Core
-    ``transformer/module.py`` (``Float16Module``), ``tensor_parallel/cross_entropy.py``.
+    ``transformer/module.py`` (``Float16Module``), ``tensor_parallel/cross_entropy.py``; NeMo-RL v0.7.0
+    ``distributed/model_utils.py`` (``DistributedLogprob``).
     """
+    if head.log_softmax:
+        return logit_sized(_FLOAT32, "logits", "shifted_logits", "exponentials")
     if not entropy:
         if training and head.scaling is Scaling.IN_PLACE:
             return logit_sized(_FLOAT32, "logits", "scaled_gradient")

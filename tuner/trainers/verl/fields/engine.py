@@ -63,5 +63,6 @@ def following(context: EngineContext) -> tuple[str, ...]:
         "second",
         "host_copy",
         "whole_root",
+        "title",
     )
     return (*facts, "forward_prefetch") if shares_prefetch(context) else facts

@@ -63,6 +63,7 @@ def read_veomni(context: EngineContext) -> Engine:
         frees_root=engine.parallel.shard > engine.parallel.ulysses,
         separate_embedding_units=False,
         whole_root=True,
+        title="veomni (fsdp2)",
         prefetch_effective=engine.parallel.expert > 1,  # VeOmni asks for it with experts apart only
         keeps_inputs=False,
         loops_experts=source.text(f"{role}.veomni.moe_implementation", default="fused") == "eager",
