@@ -306,6 +306,18 @@ def test_what_some_releases_alone_find_is_named_and_no_more(words: str, finding:
     assert finding.partition(" ")[0] in answered(f"{LAUNCH} {words}", command="check")
 
 
+def test_tokens_that_a_likely_release_weighs_by_micro_batches_are_the_users_to_decide() -> None:
+    """The newest divides by the tokens of the mini-batch, and 0.7 and older by those of each micro-batch."""
+    launch = LAUNCH.replace("_per_gpu=8", "_per_gpu=1")
+    report, named = reported(launch), reported(launch, "--verl-version", NEWEST)
+    assert "BAT004" in {one["code"] for one in named["combination"]["contributions"]}
+    assert "BAT004" not in {one["code"] for one in report["combination"]["contributions"]}
+    (finding,) = (one for one in report["findings"] if one["code"] == "BAT004")
+    assert finding["numerics"] == "reweighted" and not finding["message"].startswith("only if")
+    allowed = reported(launch, "--allow", "reweighted")["combination"]["contributions"]
+    assert {one["code"]: one["numerics"] for one in allowed}["BAT004"] == "reweighted"
+
+
 RETURNED = (
     "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 "
     "data.max_prompt_length=2048 data.max_response_length=512 actor_rollout_ref.model.path=Qwen/Qwen3-4B "

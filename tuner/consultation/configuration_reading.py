@@ -108,6 +108,10 @@ class ConfigurationReading:
             return None
         return other
 
+    def averages_elsewhere(self) -> bool:
+        """Whether another release that it may be of weighs tokens by how sequences are cut."""
+        return self._guess is not None and self._guess.averages_elsewhere
+
     def serving_releases(
         self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]
     ) -> str:
