@@ -95,3 +95,43 @@ def test_places_of_commits_and_days() -> None:
     assert tagged is not None and tagged.is_release and tagged.nearest == "0.6.0"
     assert place_of_day("2025-06-10").plausible == ("0.4.0", "0.4.1")
     assert place_of_day("2030-01-01").plausible == (BUNDLED[-1],)
+
+
+LOCK = f"VERL_URL={URL}.git\nVERL_COMMIT=8fdc4d3  # of 0.5.0\n\nHOUSE_URL=https://github.com/you/house\n"
+BOOTSTRAP = '#!/bin/bash\nsource "$ROOT/frameworks.lock"\nfetch_pinned verl "$VERL_URL" "$VERL_COMMIT"\n'
+
+
+def of_lock(folder: Path, lock: str, script: str, launch: str = LAUNCH) -> dict[str, Any]:
+    (folder / ".git").mkdir(exist_ok=True)
+    (folder / "scripts").mkdir(exist_ok=True)
+    (folder / "frameworks.lock").write_text(lock)
+    (folder / "scripts" / "bootstrap_frameworks.sh").write_text(script)
+    (folder / "run.sh").write_text(launch)
+    told = run("advise", str(folder / "run.sh"), "--gpu", "h100-sxm", "-f", "json").out
+    premises: dict[str, Any] = json.loads(told)["premises"]
+    return premises
+
+
+@pytest.mark.parametrize(
+    ("lock", "script", "release"),
+    [
+        (LOCK, BOOTSTRAP, "0.5.0"),
+        ("export VERL_TAG='v0.6.1'\n", BOOTSTRAP, "0.6.1"),
+        (LOCK, BOOTSTRAP.replace("source", "."), "0.5.0"),
+        (LOCK, "#!/bin/bash\necho nothing reads frameworks.lock here\n", BUNDLED[-1]),
+        (LOCK.replace("VERL_COMMIT", "# VERL_COMMIT"), BOOTSTRAP, BUNDLED[-1]),
+    ],
+)
+def test_a_file_of_pins_counts_that_an_installing_script_reads(
+    lock: str, script: str, release: str, tmp_path: Path
+) -> None:
+    assert of_lock(tmp_path, lock, script)["release"] == release
+
+
+def test_a_launch_that_fine_tunes_is_of_the_commit_that_is_checked_out(tmp_path: Path) -> None:
+    tuning = (
+        "torchrun --nproc_per_node=4 -m verl.trainer.sft_trainer data.train_batch_size=8 "
+        "data.max_length=1024 data.micro_batch_size_per_gpu=1 model.path=Qwen/Qwen2.5-7B-Instruct"
+    )
+    told = of_lock(tmp_path, LOCK.replace("8fdc4d3", "983cb0f24443"), BOOTSTRAP, tuning)
+    assert told["release_likely"] == ["0.8.0", "0.9.0"]

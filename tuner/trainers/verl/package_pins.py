@@ -33,9 +33,13 @@ _NAMED_IN = (
     _READMES,
     "*install*.sh",
     "*setup*.sh",
+    "*bootstrap*.sh",
     "scripts/*install*.sh",
     "scripts/*setup*.sh",
+    "scripts/*bootstrap*.sh",
 )
+#: Files of assignments that such a script may read; ``.env`` itself is where secrets stand.
+_OF_ASSIGNMENTS = ("*.lock", "?*.env", "scripts/*.lock", "scripts/?*.env")
 _COMMAND = re.compile(r"\bpip3?\s+install\b((?:\\\r?\n|[^\n#&;|`])*)")
 _READS = re.compile(r"(?:-r|--requirement)[\s=]+([\w./-]+)")
 
@@ -93,6 +97,9 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
             if names == _READMES and not versions:  # a command says more than a list of what was used
                 versions = _versions_in(_LISTED, package, text)
             yield from (PackagePin(version=version, file=place) for version in versions)
+    for one in _sourced(folder):
+        if one.name == package and one.version:
+            yield PackagePin(version=one.version, file=one.location.source)
 
 
 def torch_of_wheels(folder: Path) -> Iterator[PackagePin]:
@@ -153,6 +160,19 @@ def _checked_out_by(folder: Path) -> Iterator[tuple[str, CheckedOut]]:
         for file in files_like(folder, names):
             place = f"{folder.name}/{file.relative_to(folder)}"
             yield from ((place, one) for one in checked_out(_text(file), place))
+    yield from ((one.location.source, one) for one in _sourced(folder))
+
+
+def _sourced(folder: Path) -> Sequence[CheckedOut]:
+    """What files of assignments pin that a folder's scripts read."""
+    files = [file for names in _OF_ASSIGNMENTS for file in files_like(folder, names)]
+    if not files:
+        return ()
+    from tuner.trainers.verl.sourced_pins import sourced_pins  # few folders have such a file
+
+    return tuple(
+        sourced_pins(folder, files, [one for one in _installing_files(folder) if one.suffix == ".sh"])
+    )
 
 
 def newest_named(folder: str, installed: Sequence[InstalledPackage], package: str) -> str | None:

@@ -381,12 +381,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             return pinned if own else in_doubt(pinned, self.required_keys, self.configs)
         spoken = self._spoken if nothing_tells else None
         if self.started.fine_tunes and likeness is None:
-            from tuner.trainers.verl.fine_tuning_config import told_by_program
-
-            if spoken is not None and not spoken.plausible:
-                return spoken
-            of_program = told_by_program(self.started, spoken or (self._bounded if nothing_tells else None))
-            return None if of_program is None else self._as_likely(of_program)
+            return self._of_fine_tuning(spoken or (self._bounded if nothing_tells else None))
         if self.fork is None and likeness is None and (required := self.required) is not None:
             choice = required.choice or told_release(None, self.program, None, "")
             if choice is None or choice.plausible:
@@ -401,6 +396,20 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if spoken is not None:
             return self._as_likely(spoken) if spoken.plausible else spoken
         return self._as_likely((self._bounded if nothing_tells else None) or RELEASES.newest_of(BUNDLED))
+
+    def _of_fine_tuning(self, guess: ReleaseChoice | None) -> ReleaseChoice | None:
+        """The release of a launch that fine-tunes, by the commit that is asked for, else by a guess."""
+        from tuner.trainers.verl.fine_tuning_config import told_by_program
+
+        required = None if self.fork is not None else self.required
+        asked = None if required is None else required.choice
+        told = asked or guess
+        if told is not None and not told.plausible:
+            return told
+        of_program = told_by_program(self.started, told)
+        if of_program is None or required is None:
+            return None if of_program is None else self._as_likely(of_program)
+        return self._between(replace(of_program, between=required.commit_named))
 
     @property
     def _spoken(self) -> ReleaseChoice | None:
