@@ -167,14 +167,17 @@ def _of_some_releases(by_use: Sorted, advice: Advice) -> Iterator[Paragraph]:
         if item.finding.only_in
         if item.finding.severity is not Severity.ADVICE or share(item) >= advice.least_gain
     )
-    said = dict.fromkeys(
-        f"{finding.rule.code} {finding.rule.name} ({finding.only_in})" for finding in (*refusing, *further)
+    trainer = f"{advice.workload.release.trainer} "
+    told = {True: dict[str, None](), False: dict[str, None]()}
+    for one in (*refusing, *further):
+        told[one.only_in.startswith(trainer)][f"{one.rule.code} {one.rule.name} ({one.only_in})"] = None
+    texts = (
+        _("Only with some of the releases that remain: {findings}: name the release with --verl-version."),
+        _("Only with some versions of the engine: {findings}: name the version with --engine-version."),
     )
-    if said:
-        text = _(
-            "Only with some of the releases that remain: {findings}: name the release with --verl-version."
-        )
-        yield Paragraph(text=text.format(findings=listed(said)), further=1)
+    for text, findings in zip(texts, told.values(), strict=True):
+        if findings:
+            yield Paragraph(text=text.format(findings=listed(findings)), further=1)
 
 
 def _fine_print(items: Sequence[Recommendation], advice: Advice) -> Iterator[Paragraph]:
