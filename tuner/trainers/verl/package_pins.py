@@ -102,6 +102,22 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
             yield PackagePin(version=one.version, file=one.location.source)
 
 
+def pins_for_other_cards(folder: Path, package: str) -> Iterator[PackagePin]:
+    """What the scripts and images of a folder that install for an Ascend card pin."""
+    for names in _NAMED_IN:
+        for file in files_like(folder, names):
+            text, place = _text(file), f"{folder.name}/{file.relative_to(folder)}"
+            if _is_for_other_cards(file, text):
+                pinned = _versions(text, package, image=names == _OF_IMAGES)
+                yield from (PackagePin(version=version, file=place) for version in pinned)
+
+
+def _is_for_other_cards(file: Path, text: str) -> bool:
+    """Whether a script or an image installs for an Ascend card; a README may speak of several kinds."""
+    named = _OF_OTHER_CARDS.search(file.name) is not None
+    return not file.match(_READMES) and (named or _FOR_OTHER_CARDS.search(text) is not None)
+
+
 def torch_of_wheels(folder: Path) -> Iterator[PackagePin]:
     """The series of torch for which a wheel is built that a folder's files say to install."""
     for names in _NAMED_IN:
@@ -119,9 +135,7 @@ def _may_name(text: str, package: str) -> bool:
 def _for_training(file: Path) -> str:
     """What a file says of the environment that trains on CUDA cards: nothing of another card or purpose."""
     text = _text(file)
-    if not file.match(_READMES) and (
-        _OF_OTHER_CARDS.search(file.name) is not None or _FOR_OTHER_CARDS.search(text) is not None
-    ):
+    if _is_for_other_cards(file, text):
         return ""
     entered = list(_ENVIRONMENT.finditer(text))
     other = [_OF_OTHER_PURPOSE.search(Path(one["name"]).name) is not None for one in entered]

@@ -48,6 +48,7 @@ from tuner.trainers.verl.forks.translate import (
     known_keys,
     spelled_override,
 )
+from tuner.trainers.verl.given_environment import is_of_ascend
 from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.trainers.verl.number_flags import number_flag_remarks
@@ -490,7 +491,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if not self.folder and not self.installed:
             return ()
         copy = None if code is None or not code.has_trainer else code.root.parent
-        return self.copies.engine_pins(self._places[0], self.installed, copy)
+        return self.copies.engine_pins(self._places[0], self.installed, copy, ascend=self._is_of_ascend)
+
+    @property
+    def _is_of_ascend(self) -> bool:
+        """Whether the launch is for Ascend's cards, by its device or by the variables of its script."""
+        device = [one.value for one in self.arguments.overrides if one.key == "trainer.device"]
+        return device[-1] == "npu" if device else is_of_ascend(self.environment)
 
     def _newest_required(self, package: str) -> str | None:
         """The newest version of a package that the files around the launch allow, else those of the copy."""
