@@ -40,3 +40,12 @@ def test_no_pin_of_gpus_is_taken(launch: str, tmp_path: Path) -> None:
 def test_a_launch_for_gpus_takes_them_as_before(launch: str, tmp_path: Path) -> None:
     stated = premises(tmp_path, launch)
     assert stated["gpu_reason"] == "assumed" and stated["engine"] == "vLLM 0.10.2"
+
+
+def test_of_a_device_that_no_profile_knows_nothing_is_said(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(f"{LAUNCH} trainer.device=xpu")
+    words = ("advise", str(tmp_path / "run.sh"), "--verl-version", "0.7.0")
+    text = " ".join(run(*words).out.split())
+    assert text.startswith("CANNOT SAY") and "Paste this: FITS" not in text
+    assert "the launch is for the device xpu, of which no card is known" in text
+    assert run(*words, "--gpu", "h100-sxm").out.startswith("FITS")

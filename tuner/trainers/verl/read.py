@@ -73,6 +73,7 @@ critic_model_key = "critic.model.path"
 #: Where every release has the models of actor and critic, and the one that is fine-tuned.
 _PLACEHOLDERS = ("~/models/deepseek-llm-7b-chat", "~/models/gemma-1.1-7b-it")
 _NPU = "npu"  # the device of torch_npu
+_GPUS = ("cuda", "cpu", "auto", "")  # of NVIDIA's and AMD's cards, or of none that is named
 _POLL_S = 2.0  # of the trainer of 0.9, and no setting changes it
 NO_MODELS: Mapping[str, ModelShape] = MappingProxyType({})
 
@@ -347,8 +348,11 @@ def card_vendor(settings: Settings) -> str | None:
 
     Source: verl 0.9.1 ``utils/device.py`` (``get_device_name``, ``is_torch_npu_available``).
     """
-    if settings.get("trainer.device") == _NPU:
+    device = settings.get("trainer.device")
+    if device == _NPU:
         return HUAWEI
+    if isinstance(device, str) and device not in _GPUS:
+        return device  # such as ``xpu``: the name alone is known
     return HUAWEI if not settings.is_set("trainer.device") and is_of_ascend(settings.environment) else None
 
 
