@@ -9,7 +9,7 @@ _UNTOUCHED = frozenset((Numerics.EXACT, Numerics.REORDERED))
 
 
 def nowhere() -> bool:
-    """That no other release weighs tokens otherwise, where there is none that a job may be of as well."""
+    """Whether another release weighs tokens otherwise: never, where there is none that a job may be of."""
     return False
 
 
