@@ -40,6 +40,9 @@ class PathReading:
         self._known.update(dict(zip(texts, fields, strict=True)))
         return Written(overrides=texts, workload=proposal)
 
+    def averages_elsewhere(self) -> bool:
+        return False
+
     def serving_releases(
         self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]
     ) -> str:

@@ -199,6 +199,9 @@ class SceneReading:
         it = self._scene
         return it.loaded.override_writer(it.workload)(proposal)
 
+    def averages_elsewhere(self) -> bool:
+        return False
+
     def serving_releases(
         self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]
     ) -> str:

@@ -2,7 +2,8 @@
 
 ``tests/data/judged-advice.jsonl`` has a job for each piece, as overrides of our own making, with the file and
 line of the release that it was judged by; a ``gpu`` of null is a card that nobody names, and ``host_memory``
-the GiB of a node that a batch system gives. A piece that may be said and not pasted is ``pasted_only``.
+the GiB of a node that a batch system gives. Where the release was ``guessed``, nothing names it here either.
+A piece that may be said and not pasted is ``pasted_only``.
 What stands ``before`` the program in a script, and ``files`` beside it, are of our own making too.
 """
 
@@ -34,7 +35,7 @@ def advised(judged: dict[str, Any], folder: Path) -> Advice:
         source, words = str(script), []
     premises = Premises(
         gpu=judged.get("gpu", "h100-sxm"),
-        verl_version=judged["release"],
+        verl_version=None if judged.get("guessed") else judged["release"],
         engine_version=judged.get("engine_version"),
         host_memory_gib=judged.get("host_memory"),
     )

@@ -63,21 +63,6 @@ def test_a_requirement_from_the_repository_tells_the_release(tmp_path: Path) -> 
     assert premises(tmp_path, f"verl @ git+{URL}@v0.5.0\n", name="requirements.txt")["release"] == "0.5.0"
 
 
-@pytest.mark.parametrize(
-    ("name", "url", "release"),
-    [
-        ("frameworks.lock", f"VERL_URL={URL}.git", "0.5.0"),
-        ("frameworks.lock", "VERL_NOTE=none", BUNDLED[-1]),
-        ("uv.lock", f"VERL_URL={URL}.git", BUNDLED[-1]),
-    ],
-)
-def test_a_list_of_commits_that_scripts_source_tells_the_release(
-    tmp_path: Path, name: str, url: str, release: str
-) -> None:
-    text = f"# what this is built of\n{url}\nVERL_COMMIT=8fdc4d3f202\nHOUSE_COMMIT=0123456789abcdef\n"
-    assert premises(tmp_path, text, name=name)["release"] == release
-
-
 @pytest.mark.parametrize("word", ["git reset --hard", "git checkout"])
 def test_a_commit_between_releases_is_a_guess_among_both(tmp_path: Path, word: str) -> None:
     readme = f"```\ngit clone {URL}\ncd verl\n{word} {BETWEEN}\n```\n"
@@ -124,3 +109,43 @@ def test_fine_tuning_is_of_the_commit_as_well(tmp_path: Path, commit: str, relea
     )
     told = json.loads(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json").out)
     assert told["premises"]["release"] == release
+
+
+LOCK = f"VERL_URL={URL}.git\nVERL_COMMIT=8fdc4d3  # of 0.5.0\n\nHOUSE_URL=https://github.com/you/house\n"
+BOOTSTRAP = '#!/bin/bash\nsource "$ROOT/frameworks.lock"\nfetch_pinned verl "$VERL_URL" "$VERL_COMMIT"\n'
+
+
+def of_lock(folder: Path, lock: str, script: str, launch: str = LAUNCH) -> dict[str, Any]:
+    (folder / ".git").mkdir(exist_ok=True)
+    (folder / "scripts").mkdir(exist_ok=True)
+    (folder / "frameworks.lock").write_text(lock)
+    (folder / "scripts" / "bootstrap_frameworks.sh").write_text(script)
+    (folder / "run.sh").write_text(launch)
+    told = run("advise", str(folder / "run.sh"), "--gpu", "h100-sxm", "-f", "json").out
+    premises: dict[str, Any] = json.loads(told)["premises"]
+    return premises
+
+
+@pytest.mark.parametrize(
+    ("lock", "script", "release"),
+    [
+        (LOCK, BOOTSTRAP, "0.5.0"),
+        ("export VERL_TAG='v0.6.1'\n", BOOTSTRAP, "0.6.1"),
+        (LOCK, BOOTSTRAP.replace("source", "."), "0.5.0"),
+        (LOCK, "#!/bin/bash\necho nothing reads frameworks.lock here\n", BUNDLED[-1]),
+        (LOCK.replace("VERL_COMMIT", "# VERL_COMMIT"), BOOTSTRAP, BUNDLED[-1]),
+    ],
+)
+def test_a_file_of_pins_counts_that_an_installing_script_reads(
+    lock: str, script: str, release: str, tmp_path: Path
+) -> None:
+    assert of_lock(tmp_path, lock, script)["release"] == release
+
+
+def test_a_launch_that_fine_tunes_is_of_the_commit_that_is_checked_out(tmp_path: Path) -> None:
+    tuning = (
+        "torchrun --nproc_per_node=4 -m verl.trainer.sft_trainer data.train_batch_size=8 "
+        "data.max_length=1024 data.micro_batch_size_per_gpu=1 model.path=Qwen/Qwen2.5-7B-Instruct"
+    )
+    told = of_lock(tmp_path, LOCK.replace("8fdc4d3", "983cb0f24443"), BOOTSTRAP, tuning)
+    assert told["release_likely"] == ["0.8.0", "0.9.0"]

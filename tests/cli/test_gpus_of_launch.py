@@ -312,6 +312,30 @@ def test_more_gpus_than_the_launch_asks_for_are_told(gpus: str, told: bool, tmp_
     assert ("8 of a node, as --gpu says; the launch itself asks for 4" in text) is told
 
 
+OWN = f"{PPO} trainer.n_gpus_per_node=4\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "card", "told"),
+    [
+        (OWN, "2xh100-sxm", "2 of a node, as --gpu says; the launch itself asks for 4"),
+        (f"# 8xA100\n{OWN}", "h100-sxm", "h100-sxm, as --gpu says; the launch itself names a100-sxm"),
+        (f"#SBATCH --gres=gpu:h200:4\n{OWN}", "h100-sxm", "as --gpu says; the launch itself names h200-sxm"),
+        (f"torchrun --nproc_per_node=4 {SFT}\n", "8xh100-sxm", "4 of a node, by torchrun --nproc_per_node=4"),
+        (f"# 8xH100\n{OWN}", "h100-sxm", ""),
+        (f"{PPO}\n", "2xh100-sxm", ""),  # the number is a default
+        (f"torchrun --nproc_per_node=4 {SFT}\n", "4xh100-sxm", ""),
+    ],
+)
+def test_an_option_that_overrules_the_launch_is_told(
+    script: str, card: str, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "run.sh").write_text(script)
+    words = ("--gpu", card, "--verl-version", "0.7.0", "--model", "Qwen/Qwen2.5-0.5B-Instruct")
+    text = " ".join(run("advise", str(tmp_path / "run.sh"), *words).out.split())
+    assert (told in text) if told else ("as --gpu says" not in text and "whatever --gpu" not in text), text
+
+
 @pytest.mark.parametrize(
     "test", ['-n "${SHOWN:-}"', '-n "${SHOWN:+yes}"', '"${SHOWN:-}"', '! -z "${SHOWN:-}"']
 )

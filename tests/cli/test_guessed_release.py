@@ -176,7 +176,9 @@ def test_what_every_likely_release_refuses_will_not_start(words: str, code: str)
     assert short.startswith(f"WILL NOT START refused by {code} ")
     both = answered(f"{SYNC} {words}")
     assert both.startswith(f"WILL NOT START refused by {code} ")
-    assert "CFG119 sync-rollout-mode: Only if the release is verl 0.7.0 or newer" in both
+    assert "CFG119 sync-rollout-mode (verl 0.7.0 or newer)" in both
+    whole = answered(f"{SYNC} {words}", "--full")
+    assert "CFG119 sync-rollout-mode: Only if the release is verl 0.7.0 or newer" in whole
 
 
 def test_the_block_holds_in_every_likely_release() -> None:
@@ -230,8 +232,9 @@ def test_keys_that_the_release_of_a_fork_may_have_are_not_to_be_taken_away(tmp_p
     script = repository(tmp_path, "vllm<=0.6.3\n", f"{OLD_SIZES} {keys}")
     text = " ".join(run("advise", script, "--gpu", "h100-sxm").out.split())
     assert text.startswith("CANNOT SAY refused by CFG001")
-    assert "The same of data.own_end, data.own_turns." in text
-    assert "Take them away" not in text
+    whole = " ".join(run("advise", script, "--gpu", "h100-sxm", "--full").out.split())
+    assert "The same of data.own_end, data.own_turns." in whole
+    assert "Take them away" not in text + whole
     assert "Take them away" in answered(f"{OLD_SIZES} {keys}")  # where no repository tells of an older one
 
 
@@ -282,9 +285,37 @@ def test_a_block_for_a_guessed_release_serves_in_the_others(version: str) -> Non
 
 def test_the_short_answer_names_what_the_release_decides_in_a_line() -> None:
     text = answered(EAGER)
-    assert "Only with some of the releases that it may be of: " in text
-    assert "BAT004 micro-batch-size. --verl-version decides." in text
+    assert "Only with some of the releases that remain: " in text
+    assert "BAT004 micro-batch-size (verl " in text
+    assert "): name the release with --verl-version." in text
     assert "Only with some" not in answered(EAGER, "--verl-version", NEWEST)
+
+
+@pytest.mark.parametrize(
+    ("words", "finding"),
+    [
+        ("reward_model.reward_manager=batch", "CFG194 reward-manager-unknown (verl 0.7.0 or newer)"),
+        ("actor_rollout_ref.actor.use_torch_compile=False", "CFG101 dead-key (verl 0.8.0 to 0.9.1)"),
+    ],
+)
+def test_what_some_releases_alone_find_is_named_and_no_more(words: str, finding: str) -> None:
+    """Neither what it says nor what to paste for it: half of the releases that remain know nothing of it."""
+    short = answered(f"{LAUNCH} {words}")
+    assert finding in short
+    assert "Only if" not in short and "does nothing here" not in short
+    assert finding.partition(" ")[0] in answered(f"{LAUNCH} {words}", command="check")
+
+
+def test_tokens_that_a_likely_release_weighs_by_micro_batches_are_the_users_to_decide() -> None:
+    """The newest divides by the tokens of the mini-batch, and 0.7 and older by those of each micro-batch."""
+    launch = LAUNCH.replace("_per_gpu=8", "_per_gpu=1")
+    report, named = reported(launch), reported(launch, "--verl-version", NEWEST)
+    assert "BAT004" in {one["code"] for one in named["combination"]["contributions"]}
+    assert "BAT004" not in {one["code"] for one in report["combination"]["contributions"]}
+    (finding,) = (one for one in report["findings"] if one["code"] == "BAT004")
+    assert finding["numerics"] == "reweighted" and not finding["message"].startswith("only if")
+    allowed = reported(launch, "--allow", "reweighted")["combination"]["contributions"]
+    assert {one["code"]: one["numerics"] for one in allowed}["BAT004"] == "reweighted"
 
 
 RETURNED = (

@@ -250,6 +250,9 @@ class TabledReading:
     def findings(self) -> Sequence[Finding]:
         return self._after[self._added]
 
+    def averages_elsewhere(self) -> bool:
+        return False
+
     def serving_releases(
         self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]
     ) -> str:

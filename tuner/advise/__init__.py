@@ -103,7 +103,9 @@ def advise(
         for refusal in start.refusals
     ]
     barred = frozenset(item.finding.code for item in recommendations if item.depends_on_release)
-    acceptance = Acceptance(allow=allow, least_gain=least_gain, barred=barred)
+    acceptance = Acceptance(
+        allow=allow, least_gain=least_gain, barred=barred, elsewhere=job.averages_elsewhere
+    )
     lacking = any(item is None for item in priced)
     combination = (
         combine(start, case, recommendations, cheapest=cheapest, acceptance=acceptance)

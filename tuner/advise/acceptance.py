@@ -1,10 +1,10 @@
 """What a change has to be to go into the block that is to be pasted."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
-from tuner.advise.numerics import is_allowed
+from tuner.advise.numerics import is_allowed, nowhere
 from tuner.findings import Finding, Numerics
 from tuner.rules.case import Case
 
@@ -18,6 +18,7 @@ class Acceptance(Struct, frozen=True, kw_only=True):
     least_gain: float  # of the step, of a change that the job does not need
     packages: bool = False  # changes that need a package which the trainer does not depend on, too
     barred: frozenset[str] = frozenset()  # codes of what does not serve in every release that it may be
+    elsewhere: Callable[[], bool] = nowhere  # whether another release that it may be weighs tokens by the cut
 
     def accepts(self, finding: Finding, effect: Numerics) -> bool:
         """Whether a finding's change may go into the block at all, with what it does to the training."""

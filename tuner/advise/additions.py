@@ -50,7 +50,7 @@ def _addition(reading: Reading, case: Case, finding: Finding, acceptance: Accept
     except ValueError:
         return None
     added = case.with_workload(after.workload)
-    effect = numerics(finding, case.workload, after.workload)
+    effect = numerics(finding, case.workload, after.workload, elsewhere=acceptance.elsewhere)
     wanted = (
         overrides
         and acceptance.accepts(finding, effect)

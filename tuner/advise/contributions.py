@@ -33,7 +33,7 @@ def contributions(reading: Reading, base: Case, block: Block) -> list[Contributi
         if own:
             priced = without is not None or part.finding.proposal is None
             left = without if priced else _left_out(reading, block, own)
-            parts.append(_contribution(part, own, block.case, left))
+            parts.append(_contribution(part, own, block, left))
     parts.sort(key=lambda part: (part.needed, part.without.seconds if part.without else 0.0), reverse=True)
     if unclaimed and parts:  # what only several findings together take
         parts[0] = replace(parts[0], overrides=(*parts[0].overrides, *unclaimed))
@@ -57,14 +57,15 @@ def _left_out(reading: Reading, block: Block, own: Collection[str]) -> Case | No
     return None if rests else case
 
 
-def _contribution(part: Accepted, own: tuple[str, ...], case: Case, without: Case | None) -> Contribution:
+def _contribution(part: Accepted, own: tuple[str, ...], block: Block, without: Case | None) -> Contribution:
+    case, elsewhere = block.case, block.reading.averages_elsewhere
     before = case if without is None else without
     return Contribution(
         finding=part.finding,
         overrides=own,
         without=figures_of(without),
         host_bytes=case.host_bytes - before.host_bytes,
-        numerics=numerics(part.finding, before.workload, case.workload),
+        numerics=numerics(part.finding, before.workload, case.workload, elsewhere=elsewhere),
     )
 
 

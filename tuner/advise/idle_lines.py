@@ -101,8 +101,11 @@ def serves(rest: tuple[str, ...], whole: Reading, reading: Reading, case: Case, 
         return False
     if not is_as_good(case.with_workload(after.workload), case.with_workload(whole.workload)):
         return False
-    effect = numerics(finding, case.workload, whole.workload)
-    if not is_allowed(numerics(finding, case.workload, after.workload), (effect,)):
+    effect, without = (
+        numerics(finding, case.workload, one.workload, elsewhere=reading.averages_elsewhere)
+        for one in (whole, after)
+    )
+    if not is_allowed(without, (effect,)):
         return False
     return _complaints(after) <= _complaints(whole)
 

@@ -11,7 +11,7 @@ from tuner.advise.differences import Changes, changes, merged, without_idle_size
 from tuner.advise.numerics import numerics
 from tuner.advise.pricing import helps, rank, shortage
 from tuner.batching import pass_sequences
-from tuner.findings import Finding, Goal, Severity
+from tuner.findings import Finding, Goal, Numerics, Severity
 from tuner.rules.case import Case
 from tuner.rules.rollout_engine import starts
 from tuner.workload import Backend, HeadKind, Workload
@@ -80,6 +80,10 @@ class _Terms(Struct, frozen=True, kw_only=True):
     realise: Realise
     wanted: Callable[[Case, Case, Finding], bool]
 
+    def effect(self, finding: Finding, before: Workload, after: Workload) -> Numerics:
+        """What a finding's change does to the training."""
+        return numerics(finding, before, after, elsewhere=self.acceptance.elsewhere)
+
 
 def _merged_change(
     finding: Finding, before: Case, current: Case, terms: _Terms
@@ -91,7 +95,7 @@ def _merged_change(
     workload = terms.realise(merged(current.workload, difference))
     if workload is None or workload == current.workload:
         return None
-    if not terms.acceptance.accepts(finding, numerics(finding, current.workload, workload)):
+    if not terms.acceptance.accepts(finding, terms.effect(finding, current.workload, workload)):
         return None
     if goes_together(current.workload) and not goes_together(workload):
         return None  # both are right alone; the next round finds what is right with the first

@@ -1,6 +1,6 @@
 """What following a change does to the numbers of the training run, under the release that runs it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from tuner.findings import Finding, Numerics
 from tuner.workload import Workload
@@ -8,11 +8,24 @@ from tuner.workload import Workload
 _UNTOUCHED = frozenset((Numerics.EXACT, Numerics.REORDERED))
 
 
-def numerics(finding: Finding, before: Workload, after: Workload | None) -> Numerics:
-    """The effect of a finding's change; ``after`` is None where it changes nothing that is modelled.
+def nowhere() -> bool:
+    """Whether another release weighs tokens otherwise: never, where there is none that a job may be of."""
+    return False
+
+
+def numerics(
+    finding: Finding, before: Workload, after: Workload | None, *, elsewhere: Callable[[], bool] = nowhere
+) -> Numerics:
+    """The effect of a finding's change on the training.
 
     A loss that every micro-batch averages over its own tokens weights them by how sequences are cut into
     micro-batches, so another cut is another gradient.
+
+    Args:
+        finding: whose change it is.
+        before: the job without it.
+        after: the job with it; None where it changes nothing that is modelled.
+        elsewhere: whether another release that the job may be of averages over micro-batches.
     """
     own = finding.numerics
     if own is Numerics.CHANGED or after is None:
@@ -21,13 +34,18 @@ def numerics(finding: Finding, before: Workload, after: Workload | None) -> Nume
         return Numerics.CHANGED
     if _rounds(after) and not _rounds(before):
         return Numerics.CHANGED
-    return own if weighs_alike(before, after) else Numerics.REWEIGHTED
+    return own if weighs_alike(before, after, elsewhere=elsewhere) else Numerics.REWEIGHTED
 
 
-def weighs_alike(before: Workload, after: Workload) -> bool:
+def weighs_alike(before: Workload, after: Workload, *, elsewhere: Callable[[], bool] = nowhere) -> bool:
     """Whether tokens weigh as much in the loss: sequences are cut alike where the cut decides that."""
-    batch = before.batch
-    return not (batch.loss_averages_micro_batches or batch.budgets_scale_loss) or _cut_alike(before, after)
+    return not (weighs_by_cut(before) or elsewhere()) or _cut_alike(before, after)
+
+
+def weighs_by_cut(workload: Workload) -> bool:
+    """Whether what a token weighs in the loss depends on how sequences are cut into micro-batches."""
+    batch = workload.batch
+    return batch.loss_averages_micro_batches or batch.budgets_scale_loss
 
 
 def scales_gradients(before: Workload, after: Workload) -> bool:

@@ -50,10 +50,10 @@ def recommend(
     if finding.rule.yours and after is not None and _brings_an_error(reading, after.overrides):
         return None
     workload = None if after is None or after.workload == case.workload else after.workload
-    effect = numerics(finding, case.workload, workload)
+    effect = numerics(finding, case.workload, workload, elsewhere=reading.averages_elsewhere)
     elsewhere = ""
     if proposal is not None and after is not None and matters(case, after.workload):
-        elsewhere = _serving_releases(reading, finding, after, case)
+        elsewhere = _serving_releases(reading, finding, after, case, effect)
     if elsewhere:
         finding = only_in(finding, elsewhere)
     modelled = not case.workload.unmodelled_engine  # else no step has all its bytes and seconds
@@ -79,7 +79,8 @@ def _without_idle_lines(reading: Reading, case: Case, finding: Finding, after: W
     fewer = without_idle(reading, case, finding, after)
     if fewer == after or not helps(case, finding, fewer.workload):
         return after
-    return after if _serving_releases(reading, finding, fewer, case) else fewer
+    effect = numerics(finding, case.workload, fewer.workload, elsewhere=reading.averages_elsewhere)
+    return after if _serving_releases(reading, finding, fewer, case, effect) else fewer
 
 
 def matters(case: Case, proposal: Workload) -> bool:
@@ -90,12 +91,19 @@ def matters(case: Case, proposal: Workload) -> bool:
     return proposed.time.seconds < case.time.seconds * (1 - LEAST_GAIN)
 
 
-def _serving_releases(reading: Reading, finding: Finding, after: Written, case: Case) -> str:
-    """The releases in which a proposal serves its rule's goal, where these are not all that are likely."""
+def _serving_releases(
+    reading: Reading, finding: Finding, after: Written, case: Case, effect: Numerics
+) -> str:
+    """The releases in which a proposal serves its rule's goal, where these are not all that are likely.
+
+    One in which the training is another with it, as it is not here, is none of them.
+    """
 
     def serves(before: Workload, changed: Workload) -> bool:
         other = Case.of(before, headroom=case.headroom)
         if not finding.rule.package and needs_flash(before, changed):
+            return False
+        if effect is not Numerics.CHANGED and numerics(finding, before, changed) is Numerics.CHANGED:
             return False
         return changed != before and helps(other, finding, changed)
 

@@ -128,6 +128,9 @@ class Reading(Protocol):
             ValueError: the release refuses to read it.
         """
 
+    def averages_elsewhere(self) -> bool:
+        """Whether another release that it may be of weighs tokens by how sequences are cut."""
+
     def serving_releases(
         self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]
     ) -> str:

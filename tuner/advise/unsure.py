@@ -31,7 +31,7 @@ def unsure(case: Case, reading: Reading, acceptance: Acceptance) -> Unsure | Non
             written = reading.write(proposal)
         except ValueError:  # the trainer has no keys for it
             continue
-        effect = numerics(finding, case.workload, written.workload)
+        effect = numerics(finding, case.workload, written.workload, elsewhere=acceptance.elsewhere)
         if written.workload == proposal and acceptance.accepts(finding, effect):
             best = Unsure(overrides=tuple(written.overrides), change=change)
     return best

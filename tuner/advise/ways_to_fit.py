@@ -48,7 +48,8 @@ def _way_by(base: Case, finding: Finding, acceptance: Acceptance, realise: Reali
     workload = None if finding.proposal is None else realise(finding.proposal)
     if workload is None or workload == base.workload or not _fits(base, workload):
         return None
-    if not acceptance.accepts(finding, numerics(finding, base.workload, workload)):
+    effect = numerics(finding, base.workload, workload, elsewhere=acceptance.elsewhere)
+    if not acceptance.accepts(finding, effect):
         return None
     if goes_together(base.workload) and not goes_together(workload):
         return None

@@ -43,9 +43,7 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
     that a line of the block has to bring. The block was put together of all that may be pasted, so beside it
     only what is the user's to decide is left. What rests on a release that nobody named is not worth it.
     """
-    if item.finding.only_in and not item.finding.refuses:
-        return False
-    if is_fine_print(item, advice):
+    if item.finding.only_in or is_fine_print(item, advice):
         return False
     if _says_what_is_wrong(item) or (item.finding.rule.yours and not item.overrides):
         return True  # what no setting does is priced by its rule, which speaks of large gains alone

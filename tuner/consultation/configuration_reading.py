@@ -12,7 +12,7 @@ from tuner.errors import TunerError
 from tuner.findings import Finding, Written
 from tuner.inputs.user_input import OpenArgument
 from tuner.trainers.bundled_releases import ReleaseChoice
-from tuner.trainers.protocol import Configuration, Loaded
+from tuner.trainers.protocol import Configuration, Loaded, RolloutEngineChoice
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
@@ -62,11 +62,23 @@ class ConfigurationReading:
     @cached_property
     def findings(self) -> Sequence[Finding]:
         """What the trainer's checks say about it; milder where that rests on what nobody knows."""
-        return (
-            self.release_findings
-            if self._guess is None
-            else self._guess.with_conditions(self.release_findings)
-        )
+        findings = self.release_findings
+        if self._guess is not None:
+            findings = self._guess.with_conditions(findings)
+        engine = self._circumstances.rollout_engine(self._loaded) if findings else None
+        named = "" if engine is None or not engine.others else f"{engine.name} {engine.version}"
+        if engine is None or not named or not any(named in finding.message for finding in findings):
+            return findings
+        from tuner.consultation.open_engine import with_open_engine  # where a check speaks of the version
+
+        return with_open_engine(findings, engine, self._with_engine)
+
+    def _with_engine(self, engine: RolloutEngineChoice) -> Sequence[Finding] | None:
+        """What checks say with another version of the rollout engine; None where it cannot be read."""
+        try:
+            return self._loaded.check(self._circumstances.workload(self._loaded, engine))
+        except TunerError:
+            return None
 
     @cached_property
     def _guess(self) -> "GuessedRelease | None":
@@ -107,6 +119,10 @@ class ConfigurationReading:
         except TunerError:
             return None
         return other
+
+    def averages_elsewhere(self) -> bool:
+        """Whether another release that it may be of weighs tokens by how sequences are cut."""
+        return self._guess is not None and self._guess.averages_elsewhere
 
     def serving_releases(
         self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]

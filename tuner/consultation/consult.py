@@ -283,11 +283,14 @@ def _number_note(job: JobReading, premises: Premises) -> str:
     if job.open_gpus is not None and cluster.gpus_per_node != default:
         text = _("{gpus} of a node assumed, since nothing refuses the job on them as it does on {default}")
         return text.format(gpus=cluster.gpus_per_node, default=default)
-    said = "gpu" if job.card.per_node else "gpus_per_node" if premises.gpus_per_node else ""
-    if said and cluster.gpus_per_node > default and not launched:
-        text = _("{gpus} of a node, as {option} says; the launch itself asks for {default}")
-        return text.format(gpus=cluster.gpus_per_node, option=premises.source_of(said), default=default)
-    return number_note(premises, job.card, launched, job.given.processes, cluster)
+    told: list[str] = []
+    if job.given.program or job.card.per_node or premises.gpus_per_node:
+        from tuner.consultation.overruled import overruled_card, overruled_number
+
+        told = [overruled_card(job, premises), overruled_number(job, premises)]
+    if not any(told):
+        return number_note(premises, job.card, launched, job.given.processes, cluster)
+    return _("; ").join(filter(None, told))
 
 
 def _alternatives(job: JobReading, premises: Premises) -> "tuple[JudgedAlternative, ...]":

@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.advise.numerics import weighs_by_cut
 from tuner.advise.refusals import only_in
 from tuner.findings import Finding
 from tuner.language import _
@@ -51,12 +52,12 @@ class GuessedRelease:
         read: Callable[[str, tuple[str, ...]], ReadElsewhere | None],
     ) -> None:
         self._release, self._read = release, read
+        self._read_as_it_is = dict[str, ReadElsewhere | None]()
         self._words = ReleaseWords(trainer=trainer, versions=tuple(versions), older=release.older)
 
     def serving(self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]) -> str:
         """The releases in which overrides serve, where these are not all that are likely; else nothing.
 
-        The farthest is asked first: what serves there and in the guessed one is taken to serve in between.
         That a release has not the keys of the overrides is told beside them, and not counted here.
 
         Args:
@@ -65,7 +66,7 @@ class GuessedRelease:
         """
 
         def helps(version: str) -> bool:
-            before, after = self._read(version, ()), self._read(version, overrides)
+            before, after = self._as_it_is(version), self._read(version, overrides)
             if before is None or after is None:
                 return False
             new = _new_refusals(before.release_findings, after.release_findings)
@@ -74,13 +75,17 @@ class GuessedRelease:
             return serves(before.workload, after.workload)
 
         likely = self._likely_releases
-        if not likely or helps(likely[0]):
-            return ""
+        holding = {self._release.version, *filter(helps, likely)}
         among = [
             version for version in self._release.plausible if version in (self._release.version, *likely)
         ]
-        holding = {self._release.version, *filter(helps, likely[1:])}
-        return self._words.of(holding, among)
+        return "" if len(holding) == len(among) else self._words.of(holding, among)
+
+    @cached_property
+    def averages_elsewhere(self) -> bool:
+        """Whether one of the other releases that are likely weighs tokens by how sequences are cut."""
+        others = map(self._as_it_is, self._likely_releases)
+        return any(other is not None and weighs_by_cut(other.workload) for other in others)
 
     def with_conditions(self, findings: Sequence[Finding]) -> Sequence[Finding]:
         """The findings; what does not hold in every release that is as likely is milder, and says in which.
@@ -144,8 +149,14 @@ class GuessedRelease:
 
     def _findings(self, version: str, overrides: tuple[str, ...] = ()) -> Sequence[Finding] | None:
         """What checks of a release say with overrides; None where it cannot be read."""
-        reading = self._read(version, overrides)
+        reading = self._read(version, overrides) if overrides else self._as_it_is(version)
         return None if reading is None else reading.release_findings
+
+    def _as_it_is(self, version: str) -> ReadElsewhere | None:
+        """The launch on a release, read once; None where it cannot be read."""
+        if version not in self._read_as_it_is:
+            self._read_as_it_is[version] = self._read(version, ())
+        return self._read_as_it_is[version]
 
     @cached_property
     def _likely(self) -> tuple[tuple[str, Sequence[Finding]], ...]:

@@ -89,6 +89,10 @@ class ValidationReading:
         rows = self._rows if known is KnownRows.SAID else said
         return ValidationReading(reading, how, rows, self._headroom)
 
+    def averages_elsewhere(self) -> bool:
+        """Whether another release that it may be of weighs tokens by how sequences are cut."""
+        return self._reading.averages_elsewhere()
+
     def serving_releases(
         self, overrides: tuple[str, ...], serves: Callable[[Workload, Workload], bool]
     ) -> str:

@@ -83,6 +83,8 @@ def _beyond_memory(
         return verdict
     if job.given.missing is not None:
         return Verdict.CANNOT_SAY
+    if job.loaded.card_vendor not in (None, job.card.gpu.vendor) and premises.gpu is None:
+        return Verdict.CANNOT_SAY  # no profile is of such a card
     if is_node_too_large(job.reading.workload.cluster) and not is_node_said(job, premises):
         return Verdict.WILL_NOT_START
     return verdict

@@ -110,6 +110,11 @@ def written_card(given: UserInput) -> WrittenCard | None:
     return next((card for card in _around(given) if card is not None), None)
 
 
+def own_card(given: UserInput) -> WrittenCard | None:
+    """The card that a script itself names, in its comments or in the name of its run."""
+    return _only_card([*_comments(given.text), *_names(given.text)], given.source)
+
+
 def _around(given: UserInput) -> Iterator[WrittenCard | None]:
     """The card of each text around a launch, the nearest first; none behind one that names several."""
     for above in repository_folders(Path(given.folder).absolute()):

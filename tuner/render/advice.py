@@ -46,7 +46,7 @@ def advice_document(answer: Consultation, *, full: bool = False, explain: bool =
         sections=(
             failed_allocation(answer),
             (
-                *judgement(answer),
+                *judgement(answer, full=False),
                 *(Paragraph(text=text, level=1) for text in _beside_verdict(answer)),
             ),
             tuple(premises_in_short(answer)),
@@ -94,14 +94,25 @@ def _full(answer: Consultation, *, explain: bool) -> Iterator[tuple[Part, ...]]:
     yield from to_paste(answer)
 
 
-def judgement(answer: Consultation) -> tuple[Part, ...]:
-    """How the job ended; where nothing says that, what is expected."""
+def judgement(answer: Consultation, *, full: bool = True) -> tuple[Part, ...]:
+    """How the job ended; where nothing says that, what is expected.
+
+    Args:
+        answer: to be told.
+        full: with what some of the releases alone refuse that the launch may be of.
+    """
     if answer.ran_out is not None:
         from tuner.render.ran_out import ran_out_parts  # few inputs are logs that end so
 
         return tuple(ran_out_parts(answer, answer.ran_out))
     return (
-        *verdict(answer.advice, answer.left_out, node_said=answer.node_said, missing=answer.given.missing),
+        *verdict(
+            answer.advice,
+            answer.left_out,
+            node_said=answer.node_said,
+            missing=answer.given.missing,
+            full=full,
+        ),
         *guessed(answer),
         *(Paragraph(text=text, level=1) for text in side_servers(answer.given)),
     )

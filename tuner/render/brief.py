@@ -104,7 +104,7 @@ def brief(
     yield (
         *_unread(by_use),
         *withheld(advice),
-        *_of_some_releases(of_all, advice),
+        *_of_some_releases(by_use, advice),
         *_fine_print(of_all, advice),
         *ending,
         *_rest(advice, outside, named),
@@ -144,7 +144,7 @@ def _is_unread(item: Recommendation) -> bool:
 def _unread(by_use: Sorted) -> Iterator[Paragraph]:
     """The keys that do nothing, in one line."""
     findings = (item.finding for item in (*by_use.shown, *by_use.yours) if _is_unread(item))
-    warned = (finding for finding in findings if finding.severity is Severity.WARNING)
+    warned = (one for one in findings if one.severity is Severity.WARNING and not one.only_in)
     keys = list(dict.fromkeys(finding.keys[0] for finding in warned))
     if keys:
         text = ngettext(
@@ -155,17 +155,29 @@ def _unread(by_use: Sorted) -> Iterator[Paragraph]:
         yield Paragraph(text=text.format(count=len(keys), keys=listed(keys)), further=1)
 
 
-def _of_some_releases(items: Sequence[Recommendation], advice: Advice) -> Iterator[Paragraph]:
-    """What is worth a word in some of the releases alone that the launch may be of, in one line."""
-    findings = [
+def _of_some_releases(by_use: Sorted, advice: Advice) -> Iterator[Paragraph]:
+    """What holds with some of the releases alone that the launch may be of, by code in one line.
+
+    Of what would only be better what is worth a word, as elsewhere.
+    """
+    refusing = (refusal.finding for refusal in advice.refusals if not refusal.is_sure)
+    further = (
         item.finding
-        for item in items
-        if item.finding.only_in and not item.finding.refuses
+        for item in (*by_use.shown, *by_use.yours)
+        if item.finding.only_in
         if item.finding.severity is not Severity.ADVICE or share(item) >= advice.least_gain
-    ]
-    if findings:
-        text = _("Only with some of the releases that it may be of: {findings}. --verl-version decides.")
-        yield Paragraph(text=text.format(findings=_names(findings)), further=1)
+    )
+    trainer = f"{advice.workload.release.trainer} "
+    told = {True: dict[str, None](), False: dict[str, None]()}
+    for one in (*refusing, *further):
+        told[one.only_in.startswith(trainer)][f"{one.rule.code} {one.rule.name} ({one.only_in})"] = None
+    texts = (
+        _("Only with some of the releases that remain: {findings}: name the release with --verl-version."),
+        _("Only with some versions of the engine: {findings}: name the version with --engine-version."),
+    )
+    for text, findings in zip(texts, told.values(), strict=True):
+        if findings:
+            yield Paragraph(text=text.format(findings=listed(findings)), further=1)
 
 
 def _fine_print(items: Sequence[Recommendation], advice: Advice) -> Iterator[Paragraph]:

@@ -135,14 +135,23 @@ def _full_rows(answer: Consultation) -> Rows:
 
 
 def _assumed(answer: Consultation) -> Paragraph:
-    gpu = answer.advice.workload.cluster.gpu
+    gpu, device = answer.advice.workload.cluster.gpu, answer.loaded.card_vendor
     text = _("no GPU was named and none was found; {memory} are taken. Give --gpu NAME.")
-    if answer.loaded.card_vendor == gpu.vendor:
+    if device == gpu.vendor:
         text = _("the launch is for cards of {vendor} and none was named; {gpu} is taken. Give --gpu NAME.")
+    elif device is not None:
+        text = _(
+            "the launch is for the device {device}, of which no card is known: the figures are those of "
+            "{gpu}. Give --gpu FILE."
+        )
     if answer.gpu_size_said:
         text = _("of the card its size alone is known; {reason}. Give --gpu NAME.")
     said = text.format(
-        memory=gib(gpu.memory_bytes), reason=answer.gpu_reason, gpu=gpu.name, vendor=gpu.vendor.capitalize()
+        memory=gib(gpu.memory_bytes),
+        reason=answer.gpu_reason,
+        gpu=gpu.name,
+        vendor=gpu.vendor.capitalize(),
+        device=plain(device or ""),
     )
     shown = titled(marked(_("ASSUMED"), Mark.DOUBTFUL), said)
     return Paragraph(text=shown, level=1)

@@ -18,10 +18,16 @@ def refusal_codes(advice: Advice) -> str:
     return listed(dict.fromkeys(item.finding.rule.code for item in advice.refusals if item.is_sure))
 
 
-def refusal_parts(advice: Advice) -> Iterator[Part]:
-    """What refuses the launch, with what lifts it; many that differ in their key alone stand together."""
+def refusal_parts(advice: Advice, *, full: bool = True) -> Iterator[Part]:
+    """What refuses the launch, with what lifts it; many that differ in their key alone stand together.
+
+    Args:
+        advice: the answer.
+        full: with what some of the releases alone refuse that the launch may be of; in short a line names it.
+    """
     alike: dict[tuple[str, ...], list[Refusal]] = {}
-    for number, refusal in enumerate(sorted(advice.refusals, key=lambda one: not one.is_sure)):
+    told = [refusal for refusal in advice.refusals if full or refusal.is_sure]
+    for number, refusal in enumerate(sorted(told, key=lambda one: not one.is_sure)):
         alike.setdefault(_shape(refusal) or (str(number),), []).append(refusal)
     for group in alike.values():
         if len(group) > _FEW:

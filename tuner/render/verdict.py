@@ -35,6 +35,7 @@ def verdict(
     *,
     node_said: bool = True,
     missing: MissingConfiguration | None = None,
+    full: bool = True,
 ) -> Iterator[Part]:
     """The verdict in a line, with what refuses the launch; then the reasons, with what lifts them.
 
@@ -43,6 +44,7 @@ def verdict(
         left_out: parts of the job that the verdict does not count.
         node_said: whether somebody says that such nodes are there, and not the configuration alone.
         missing: the configuration that the launch names and that is not here.
+        full: with what some of the releases alone refuse that the launch may be of.
     """
     cluster = advice.workload.cluster
     nodes = is_node_too_large(cluster) and not node_said
@@ -63,12 +65,13 @@ def verdict(
             else _("validates only: no update runs")
         )
         yield Paragraph(text=only, level=1)
-    yield from refusal_parts(advice)
+    yield from refusal_parts(advice, full=full)
     yield from without_the_rest(advice, missing)
     if nodes:
         text = _("Where larger nodes are there, --gpus-per-node {gpus} says so.")
         yield Paragraph(text=text.format(gpus=cluster.gpus_per_node), level=1)
-    if advice.refusals or missing is not None or nodes:
+    told = full or advice.is_refused or advice.verdict is Verdict.CANNOT_SAY
+    if (advice.refusals and told) or missing is not None or nodes:
         yield Paragraph(text=_otherwise(advice, left_out, known=missing is None), level=1)
     yield from _reasons(advice, left_out)
 

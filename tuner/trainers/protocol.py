@@ -45,6 +45,7 @@ class RolloutEngineChoice(Struct, frozen=True, kw_only=True):
     version: str
     reason: str
     may_chunk: bool = False  # older ones that are allowed as well chunk prompts whatever they are asked
+    others: tuple[str, ...] = ()  # older ones that it may be as well, oldest first, as far as they are known
     passed_over: str = ""  # what files ask for and the trainer does not start with; empty: nothing
 
 

@@ -9,7 +9,7 @@ from tuner.language import _
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 
 
-class Shares(Struct, frozen=True, kw_only=True):
+class GpuSplit(Struct, frozen=True, kw_only=True):
     """GPUs per node and nodes of the trainer, and those that generate where they are others."""
 
     gpus_per_node: int
@@ -19,7 +19,7 @@ class Shares(Struct, frozen=True, kw_only=True):
     own_gpus_per_node: int = 0
 
 
-def shares(source: SettingsByMeaning) -> Shares:
+def shares(source: SettingsByMeaning) -> GpuSplit:
     """Who has how many GPUs.
 
     With one node, generation is given some of its GPUs; with several, whole nodes.
@@ -31,7 +31,7 @@ def shares(source: SettingsByMeaning) -> Shares:
     nodes = source.integer("nodes", default=1)
     generates = isinstance(source.settings.get("policy.generation"), dict)
     if not generates or source.flag("colocated", default=True):
-        return Shares(gpus_per_node=gpus, nodes=nodes, colocated=True)
+        return GpuSplit(gpus_per_node=gpus, nodes=nodes, colocated=True)
     key = "own_gpus" if nodes == 1 else "own_nodes"
     taken = source.integer(key)
     if taken is None:
@@ -41,11 +41,11 @@ def shares(source: SettingsByMeaning) -> Shares:
             key, _("generation takes {taken}, and nothing is left to train on").format(taken=taken)
         )
     if nodes == 1:
-        return Shares(
+        return GpuSplit(
             gpus_per_node=gpus - taken, nodes=1, colocated=False, own_gpus=taken, own_gpus_per_node=taken
         )
     each = source.integer("own_gpus", default=gpus)
-    return Shares(
+    return GpuSplit(
         gpus_per_node=gpus,
         nodes=nodes - taken,
         colocated=False,

@@ -17,8 +17,8 @@ from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers
 from tuner.trainers.nemo_rl.detection import ALGORITHMS
 from tuner.trainers.nemo_rl.exemplars import GRPO, exemplars
-from tuner.trainers.nemo_rl.inheritance import Composition, compose, composed, replaces
-from tuner.trainers.nemo_rl.loaded import LoadedConfiguration
+from tuner.trainers.nemo_rl.inheritance import InheritedFiles, compose, composed, replaces
+from tuner.trainers.nemo_rl.loaded import LoadedNemoConfiguration
 from tuner.trainers.nemo_rl.releases import RELEASES
 from tuner.trainers.protocol import Base, Trainer
 from tuner.trainers.schema import Schema
@@ -46,7 +46,7 @@ class NemoConfiguration(Struct, frozen=True, kw_only=True):
 
     @property
     def release(self) -> ReleaseChoice | None:
-        """Those whose examples have every key and every parent that the file names; the newest of them."""
+        """The newest release whose examples have every key and every parent that the file names."""
         if self.document is None:
             return None
         having = tuple(version for version in RELEASES.versions if self._has_all(version))
@@ -63,7 +63,7 @@ class NemoConfiguration(Struct, frozen=True, kw_only=True):
         more = parse_overrides(on_command_line(overrides)).overrides
         return replace(self, overrides=(*self.overrides, *more))
 
-    def on(self, version: str) -> LoadedConfiguration:  # noqa: D102
+    def on(self, version: str) -> LoadedNemoConfiguration:  # noqa: D102
         composition = self._composition(version)
         layers = _laid(composition, version)
         for override in self.overrides:
@@ -76,14 +76,14 @@ class NemoConfiguration(Struct, frozen=True, kw_only=True):
             default_origin=Origin(layer=Layer.DEFAULT, text=_origin(composition, version)),
             unknown=tuple(layers.unknown()),
         )
-        return LoadedConfiguration(
+        return LoadedNemoConfiguration(
             settings=settings, version=version, base=Base(name=composition.base or "NeMo-RL")
         )
 
-    def _composition(self, version: str) -> Composition:
+    def _composition(self, version: str) -> InheritedFiles:
         if self.document is not None:
             return compose(self.document, version)
-        return Composition(documents=(), defaults=composed(GRPO, version), base=GRPO)
+        return InheritedFiles(documents=(), defaults=composed(GRPO, version), base=GRPO)
 
     def _has_all(self, version: str) -> bool:
         assert self.document is not None
@@ -91,7 +91,7 @@ class NemoConfiguration(Struct, frozen=True, kw_only=True):
             composition = compose(self.document, version)
         except TunerError:  # which laying it on a release tells
             return False
-        known = _known(version)
+        known = _keys_of_examples(version)
         paths = (path for one in composition.documents for path, _value in leaves(one.tree) if path)
         return all(_stands(known, path) for path in paths)
 
@@ -108,7 +108,7 @@ def _stands(known: Mapping[str, Any], path: tuple[str, ...]) -> bool:
     return True
 
 
-def _laid(composition: Composition, version: str) -> Layers:
+def _laid(composition: InheritedFiles, version: str) -> Layers:
     """The user's files laid on the example, a section that says so in the place of the one below."""
     layers = Layers(composition.defaults, Schema(composition.defaults, takes_any=lambda _path: True))
     for document in composition.documents:
@@ -130,14 +130,14 @@ def _taking_away(section: str, location: Location) -> Override:
     )
 
 
-def _known(version: str) -> Mapping[str, Any]:
+def _keys_of_examples(version: str) -> Mapping[str, Any]:
     tree: dict[str, Any] = {}
     for name in exemplars(version):
         tree = merged(tree, composed(name, version))
     return tree
 
 
-def _origin(composition: Composition, version: str) -> str:
+def _origin(composition: InheritedFiles, version: str) -> str:
     if not composition.base:
         return _("default of NeMo-RL {version}").format(version=version)
     return _("{file} of NeMo-RL {version}").format(file=composition.base, version=version)

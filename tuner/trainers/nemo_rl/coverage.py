@@ -139,7 +139,7 @@ def _reads(key: str, version: str) -> bool:
 _SPELLINGS = tuple(own for spellings in TABLE.keys.values() for own in spellings)
 
 
-def _others(*sections: str) -> tuple[str, ...]:
+def _unread_keys(*sections: str) -> tuple[str, ...]:
     """The keys of sections in any release's examples that reading a workload does not look at."""
     named = {own.key for own in _SPELLINGS} | {
         key for row in _OMISSIONS if not row.rest for key in row.patterns
@@ -162,7 +162,7 @@ _NO_EFFECT = (
             "logger.**",
             "policy.tokenizer.**",
             "cluster.{master_port_range_low,master_port_range_high,segment_size}",
-            *_others("checkpointing"),
+            *_unread_keys("checkpointing"),
         ),
     ),
     IdleKeys(
@@ -171,7 +171,7 @@ _NO_EFFECT = (
         patterns=(
             "env.{math,code,sliding_puzzle_game,clevr_cogent}.**",
             "reward_penalties.**",
-            *_others("data"),
+            *_unread_keys("data"),
         ),
     ),
     IdleKeys(
@@ -182,7 +182,7 @@ _NO_EFFECT = (
     IdleKeys(
         name=N_("the loss and its optimization"),
         reason=N_("Changes what is learned, not how long it takes or how much it needs."),
-        patterns=("policy.scheduler.**", "policy.max_grad_norm", *_others("loss_fn", "grpo")),
+        patterns=("policy.scheduler.**", "policy.max_grad_norm", *_unread_keys("loss_fn", "grpo")),
     ),
 )
 

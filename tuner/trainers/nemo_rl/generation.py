@@ -11,7 +11,7 @@ from tuner.hardware import Gpu
 from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.serving import vllm
-from tuner.trainers.nemo_rl.cluster import Shares
+from tuner.trainers.nemo_rl.cluster import GpuSplit
 from tuner.trainers.nemo_rl.releases import VLLM
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.units import GIB
@@ -39,7 +39,7 @@ def engine_version(source: SettingsByMeaning) -> str:
 
 
 def read_rollout(
-    source: SettingsByMeaning, model: ModelShape, gpu: Gpu, shares: Shares, version: str | None
+    source: SettingsByMeaning, model: ModelShape, gpu: Gpu, shares: GpuSplit, version: str | None
 ) -> Rollout:
     """The engine.
 

@@ -23,7 +23,7 @@ _DEFAULTS = "defaults"
 _MOST_FILES = 64  # that name one another
 
 
-class Composition(Struct, frozen=True, kw_only=True):
+class InheritedFiles(Struct, frozen=True, kw_only=True):
     """A user's files, lowest first, and NeMo-RL's own example below them."""
 
     documents: tuple[Document, ...]
@@ -80,7 +80,7 @@ def composed(name: str, version: str, above: tuple[str, ...] = ()) -> Tree:
     return inherited(tree, {key: value for key, value in own.items() if key != _DEFAULTS})
 
 
-def compose(document: Document, version: str) -> Composition:
+def compose(document: Document, version: str) -> InheritedFiles:
     """The files of a configuration, with those that it inherits from.
 
     A parent that is one of NeMo-RL's own examples is read where it lies, and taken from the release that is
@@ -99,7 +99,7 @@ class _Files:
         self._version = version
         self._read = 0
 
-    def composition(self, document: Document) -> Composition:
+    def composition(self, document: Document) -> InheritedFiles:
         """See :func:`compose`."""
         documents: tuple[Document, ...] = ()
         tree: Tree = {}
@@ -113,9 +113,9 @@ class _Files:
                 tree, base = inherited(tree, below.defaults), below.base or base
                 documents += below.documents
         own = {key: value for key, value in document.tree.items() if key != _DEFAULTS}
-        return Composition(documents=(*documents, replace(document, tree=own)), defaults=tree, base=base)
+        return InheritedFiles(documents=(*documents, replace(document, tree=own)), defaults=tree, base=base)
 
-    def _parent(self, named: str, document: Document) -> Composition | str:
+    def _parent(self, named: str, document: Document) -> InheritedFiles | str:
         """What one file that is named brings: an example of the release by its name, or files."""
         self._read += 1
         file = Path(document.source).parent / named

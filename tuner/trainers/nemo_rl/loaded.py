@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tuner.workload.validation import Validating
 
 
-class LoadedConfiguration(Struct, frozen=True, kw_only=True):
+class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
     """What a user gave, on the example of a bundled release.
 
     Its members are those of :class:`tuner.trainers.protocol.Loaded`, where they are described.

@@ -9,7 +9,12 @@ from pathlib import Path
 from tuner.files import repository_folders
 from tuner.inputs.installed_packages import InstalledPackage
 from tuner.serving.names import PACKAGES
-from tuner.trainers.verl.package_pins import PackagePin, pins_in, torch_of_wheels
+from tuner.trainers.verl.package_pins import (
+    PackagePin,
+    pins_for_other_cards,
+    pins_in,
+    torch_of_wheels,
+)
 from tuner.trainers.verl.rollout_engine_versions import EnginePin
 from tuner.trainers.verl.trainer_code.requirements import asked_ranges, newest_taken
 from tuner.versions import at_least, numbers
@@ -20,7 +25,11 @@ _SCRIPT = ".sh"
 
 
 def pinned_engines(
-    folder: str, installed: Sequence[InstalledPackage] = (), copy: Path | None = None
+    folder: str,
+    installed: Sequence[InstalledPackage] = (),
+    copy: Path | None = None,
+    *,
+    ascend: bool = False,
 ) -> tuple[EnginePin, ...]:
     """The version of each engine that a launch pins, else its repository, the nearest first.
 
@@ -28,8 +37,13 @@ def pinned_engines(
         folder: in which the launch lies; empty where nobody says.
         installed: what the launch itself has pip install, or had.
         copy: the folder that holds the copy of verl that would run; its own code may take fewer versions.
+        ascend: whether the launch is for Ascend's cards: what is installed for GPUs says nothing of it.
     """
     found = dict[RolloutEngine, EnginePin]()
+    if ascend:
+        for pin in (*_pins_of_launch(installed), *_pins_for_ascend(folder, copy)):
+            found.setdefault(pin.engine, pin)
+        return tuple(found.values())
     caps = _caps_around(folder) if copy is None else ()  # a copy is asked for what its own files allow
     by_torch = _caps_of_torch(folder, installed, copy)
     for pin in (*_pins_of_launch(installed), *_pins_around(folder, copy), *caps, *by_torch):
@@ -69,6 +83,14 @@ def _pins_around(folder: str, copy: Path | None) -> Iterator[EnginePin]:
                 else:
                     yield pin
     yield from of_copy
+
+
+def _pins_for_ascend(folder: str, copy: Path | None) -> Iterator[EnginePin]:
+    """What the files around a launch install for Ascend's cards."""
+    for above in _folders(folder, copy):
+        for engine in _ENGINES:
+            for pin in pins_for_other_cards(above, PACKAGES[engine]):
+                yield EnginePin(engine=engine, version=pin.version, file=pin.file)
 
 
 def _folders(folder: str, copy: Path | None) -> list[Path]:

@@ -1,5 +1,7 @@
 """The variables that a job's processes get: of its script, and those that its settings hand to Ray."""
 
+from collections.abc import Iterable
+
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.settings import Settings
 from tuner.trainers.verl.releases import reaches
@@ -7,6 +9,14 @@ from tuner.trainers.verl.releases import reaches
 #: Read by ``ray.init`` of the trainer: verl 0.6.0 ``trainer/main_ppo.py:61-66``; before, it passed its own.
 _RUNTIME_ENVIRONMENT = "ray_kwargs.ray_init.runtime_env.env_vars"
 _READ_SINCE = "0.6.0"
+
+_ASCEND, _OTHER_CARDS = "ASCEND_", ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")  # of torch_npu, of GPUs
+
+
+def is_of_ascend(environment: Iterable[EnvironmentVariable]) -> bool:
+    """Whether a script gives its program variables of Ascend's cards, and none that shows it a GPU."""
+    names = [variable.name for variable in environment]
+    return any(name.startswith(_ASCEND) for name in names) and not any(name in names for name in _OTHER_CARDS)
 
 
 def given_variables(settings: Settings, version: str) -> dict[str, EnvironmentVariable]:

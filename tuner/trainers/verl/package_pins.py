@@ -33,13 +33,13 @@ _NAMED_IN = (
     _READMES,
     "*install*.sh",
     "*setup*.sh",
+    "*bootstrap*.sh",
     "scripts/*install*.sh",
     "scripts/*setup*.sh",
+    "scripts/*bootstrap*.sh",
 )
-#: A project's own list of the commits that it is built of, which its scripts source.
-_LOCKS = "*.lock"
-#: Lists of package managers, which are long and name each package in a form of their own.
-_OF_MANAGERS = frozenset({"uv.lock", "poetry.lock", "pdm.lock", "pixi.lock", "Cargo.lock", "conda.lock"})
+#: Files of assignments that such a script may read; ``.env`` itself is where secrets stand.
+_OF_ASSIGNMENTS = ("*.lock", "?*.env", "scripts/*.lock", "scripts/?*.env")
 _COMMAND = re.compile(r"\bpip3?\s+install\b((?:\\\r?\n|[^\n#&;|`])*)")
 _READS = re.compile(r"(?:-r|--requirement)[\s=]+([\w./-]+)")
 
@@ -97,6 +97,25 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
             if names == _READMES and not versions:  # a command says more than a list of what was used
                 versions = _versions_in(_LISTED, package, text)
             yield from (PackagePin(version=version, file=place) for version in versions)
+    for one in _sourced(folder):
+        if one.name == package and one.version:
+            yield PackagePin(version=one.version, file=one.location.source)
+
+
+def pins_for_other_cards(folder: Path, package: str) -> Iterator[PackagePin]:
+    """What the scripts and images of a folder that install for an Ascend card pin."""
+    for names in _NAMED_IN:
+        for file in files_like(folder, names):
+            text, place = _text(file), f"{folder.name}/{file.relative_to(folder)}"
+            if _is_for_other_cards(file, text):
+                pinned = _versions(text, package, image=names == _OF_IMAGES)
+                yield from (PackagePin(version=version, file=place) for version in pinned)
+
+
+def _is_for_other_cards(file: Path, text: str) -> bool:
+    """Whether a script or an image installs for an Ascend card; a README may speak of several kinds."""
+    named = _OF_OTHER_CARDS.search(file.name) is not None
+    return not file.match(_READMES) and (named or _FOR_OTHER_CARDS.search(text) is not None)
 
 
 def torch_of_wheels(folder: Path) -> Iterator[PackagePin]:
@@ -116,9 +135,7 @@ def _may_name(text: str, package: str) -> bool:
 def _for_training(file: Path) -> str:
     """What a file says of the environment that trains on CUDA cards: nothing of another card or purpose."""
     text = _text(file)
-    if not file.match(_READMES) and (
-        _OF_OTHER_CARDS.search(file.name) is not None or _FOR_OTHER_CARDS.search(text) is not None
-    ):
+    if _is_for_other_cards(file, text):
         return ""
     entered = list(_ENVIRONMENT.finditer(text))
     other = [_OF_OTHER_PURPOSE.search(Path(one["name"]).name) is not None for one in entered]
@@ -153,12 +170,23 @@ def commit_asked_for(
 
 def _checked_out_by(folder: Path) -> Iterator[tuple[str, CheckedOut]]:
     """The repositories that a folder's files bring to a version or a commit, with the names of the files."""
-    for names in (*_OF_REQUIREMENTS, *_NAMED_IN, _LOCKS):
+    for names in (*_OF_REQUIREMENTS, *_NAMED_IN):
         for file in files_like(folder, names):
-            if file.name in _OF_MANAGERS:
-                continue
             place = f"{folder.name}/{file.relative_to(folder)}"
             yield from ((place, one) for one in checked_out(_text(file), place))
+    yield from ((one.location.source, one) for one in _sourced(folder))
+
+
+def _sourced(folder: Path) -> Sequence[CheckedOut]:
+    """What files of assignments pin that a folder's scripts read."""
+    files = [file for names in _OF_ASSIGNMENTS for file in files_like(folder, names)]
+    if not files:
+        return ()
+    from tuner.trainers.verl.sourced_pins import sourced_pins  # few folders have such a file
+
+    return tuple(
+        sourced_pins(folder, files, [one for one in _installing_files(folder) if one.suffix == ".sh"])
+    )
 
 
 def newest_named(folder: str, installed: Sequence[InstalledPackage], package: str) -> str | None:

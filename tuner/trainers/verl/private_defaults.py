@@ -87,14 +87,20 @@ class PrivateCopies:
         return self._packages_below[folder]
 
     def engine_pins(
-        self, folder: str, installed: "tuple[InstalledPackage, ...]", copy: FilePath | None
+        self,
+        folder: str,
+        installed: "tuple[InstalledPackage, ...]",
+        copy: FilePath | None,
+        *,
+        ascend: bool = False,
     ) -> "tuple[EnginePin, ...]":
-        """The rollout engines that a launch or the repository around it pins."""
-        if (folder, installed, copy) not in self._engine_pins:
+        """The rollout engines that a launch or the repository around it pins, for Ascend's cards or GPUs."""
+        asked = (folder, installed, copy, ascend)
+        if asked not in self._engine_pins:
             from tuner.trainers.verl.engine_pins import pinned_engines  # of launches that lie in a folder
 
-            self._engine_pins[folder, installed, copy] = pinned_engines(folder, installed, copy)
-        return self._engine_pins[folder, installed, copy]
+            self._engine_pins[asked] = pinned_engines(folder, installed, copy, ascend=ascend)
+        return self._engine_pins[asked]
 
     def commit_asked_for(
         self, folder: str, checked_out: "tuple[CheckedOut, ...]"

@@ -35,6 +35,7 @@ from tuner.trainers.verl.fields.saving import read_saving
 from tuner.trainers.verl.fields.services import is_judged, read_services
 from tuner.trainers.verl.fields.services import service_models as models_of_services
 from tuner.trainers.verl.fields.sync import read_sync
+from tuner.trainers.verl.given_environment import is_of_ascend
 from tuner.trainers.verl.keys import keys_of
 from tuner.trainers.verl.models_built import built_models
 from tuner.trainers.verl.programs import program_of, runs_ppo_trainer
@@ -72,6 +73,7 @@ critic_model_key = "critic.model.path"
 #: Where every release has the models of actor and critic, and the one that is fine-tuned.
 _PLACEHOLDERS = ("~/models/deepseek-llm-7b-chat", "~/models/gemma-1.1-7b-it")
 _NPU = "npu"  # the device of torch_npu
+_GPUS = ("cuda", "cpu", "auto", "")  # of NVIDIA's and AMD's cards, or of none that is named
 _POLL_S = 2.0  # of the trainer of 0.9, and no setting changes it
 NO_MODELS: Mapping[str, ModelShape] = MappingProxyType({})
 
@@ -342,9 +344,16 @@ def cluster_size(settings: Settings) -> tuple[int, int]:
 def card_vendor(settings: Settings) -> str | None:
     """Whose cards the device is of; None of ``cuda``, which is what verl calls NVIDIA's and AMD's alike.
 
+    Where no key says so, variables of Ascend's software in a script do: verl finds the device itself.
+
     Source: verl 0.9.1 ``utils/device.py`` (``get_device_name``, ``is_torch_npu_available``).
     """
-    return HUAWEI if settings.get("trainer.device") == _NPU else None
+    device = settings.get("trainer.device")
+    if device == _NPU:
+        return HUAWEI
+    if isinstance(device, str) and device not in _GPUS:
+        return device  # such as ``xpu``: the name alone is known
+    return HUAWEI if not settings.is_set("trainer.device") and is_of_ascend(settings.environment) else None
 
 
 def _actor(source: ReleaseSettings, model: ModelShape, gpus: int) -> Actor:

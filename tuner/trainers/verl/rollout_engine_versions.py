@@ -6,6 +6,7 @@ newest that its requirements allow.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from tuner.serving import vllm
 from tuner.serving.names import NAMES, PACKAGES
 from tuner.trainers.protocol import RolloutEngineChoice
 from tuner.trainers.verl.trainer_code.requirements import Versions
-from tuner.versions import at_least, installed_version, is_version
+from tuner.versions import at_least, installed_version, is_version, numbers
 from tuner.workload import RolloutEngine
 
 if TYPE_CHECKING:
@@ -127,8 +128,25 @@ def choose_version(
         version=version,
         reason=reason,
         may_chunk=may_chunk,
+        others=_older(rollout_engine, release, version) if others else (),
         passed_over=_passed_over(rollout_engine, release, version, code, pin),
     )
+
+
+@cache
+def _older(rollout_engine: RolloutEngine, release: str, version: str) -> tuple[str, ...]:
+    """The versions before one with which a release runs: those that the bundled releases know of."""
+    oldest = _allowed(rollout_engine, release).oldest
+    known = {one for allowed in _REQUIRED[rollout_engine] for one in (allowed.oldest, allowed.newest)}
+    older = (
+        one
+        for one in known
+        if one
+        and at_least(one, oldest)
+        and not at_least(one, version)
+        and _refusal(rollout_engine, release, one) is None
+    )
+    return tuple(sorted(older, key=numbers))
 
 
 def _passed_over(

@@ -48,6 +48,7 @@ from tuner.trainers.verl.forks.translate import (
     known_keys,
     spelled_override,
 )
+from tuner.trainers.verl.given_environment import is_of_ascend
 from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.trainers.verl.number_flags import number_flag_remarks
@@ -390,13 +391,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             return pinned if own else in_doubt(pinned, self.required_keys, self.configs)
         spoken = self._spoken if nothing_tells else None
         if self.started.fine_tunes and likeness is None:
-            from tuner.trainers.verl.fine_tuning_config import told_by_program
-
-            said = spoken or self._asked_for
-            if said is not None and not said.plausible:
-                return said
-            of_program = told_by_program(self.started, said or (self._bounded if nothing_tells else None))
-            return None if of_program is None else self._as_likely(of_program)
+            return self._of_fine_tuning(spoken or (self._bounded if nothing_tells else None))
         if self.fork is None and likeness is None and (required := self.required) is not None:
             choice = required.choice or told_release(None, self.program, None, "")
             if choice is None or choice.plausible:
@@ -411,6 +406,20 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if spoken is not None:
             return self._as_likely(spoken) if spoken.plausible else spoken
         return self._as_likely((self._bounded if nothing_tells else None) or RELEASES.newest_of(BUNDLED))
+
+    def _of_fine_tuning(self, guess: ReleaseChoice | None) -> ReleaseChoice | None:
+        """The release of a launch that fine-tunes, by the commit that is asked for, else by a guess."""
+        from tuner.trainers.verl.fine_tuning_config import told_by_program
+
+        required = None if self.fork is not None else self.required
+        asked = None if required is None else required.choice
+        told = asked or guess
+        if told is not None and not told.plausible:
+            return told
+        of_program = told_by_program(self.started, told)
+        if of_program is None or required is None:
+            return None if of_program is None else self._as_likely(of_program)
+        return self._between(replace(of_program, between=required.commit_named))
 
     @property
     def _spoken(self) -> ReleaseChoice | None:
@@ -491,7 +500,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         if not self.folder and not self.installed:
             return ()
         copy = None if code is None or not code.has_trainer else code.root.parent
-        return self.copies.engine_pins(self._places[0], self.installed, copy)
+        return self.copies.engine_pins(self._places[0], self.installed, copy, ascend=self._is_of_ascend)
+
+    @property
+    def _is_of_ascend(self) -> bool:
+        """Whether the launch is for Ascend's cards, by its device or by the variables of its script."""
+        device = [one.value for one in self.arguments.overrides if one.key == "trainer.device"]
+        return device[-1] == "npu" if device else is_of_ascend(self.environment)
 
     def _newest_required(self, package: str) -> str | None:
         """The newest version of a package that the files around the launch allow, else those of the copy."""
