@@ -63,11 +63,9 @@ def reported(launch: str, *options: str) -> dict[str, Any]:
 
 def test_the_short_answer_says_that_the_release_is_a_guess() -> None:
     text = f"Nothing names the release: verl {NEWEST} is a guess among {BUNDLED[0]} to {NEWEST}."
-    assert f"{text} Give --verl-version." in answered(LAUNCH)
+    assert f"{text} Give --release." in answered(LAUNCH)
     assert text in answered(LAUNCH, "--full")
-    assert "nothing names the release: it is a guess, give --verl-version" in answered(
-        LAUNCH, command="check"
-    )
+    assert "nothing names the release: it is a guess, give --release" in answered(LAUNCH, command="check")
     named = ("--verl-version", NEWEST)
     assert "Nothing names the release" not in answered(LAUNCH, *named)
     assert "nothing names the release" not in answered(LAUNCH, *named, command="check")
@@ -287,7 +285,7 @@ def test_the_short_answer_names_what_the_release_decides_in_a_line() -> None:
     text = answered(EAGER)
     assert "Only with some of the releases that remain: " in text
     assert "BAT004 micro-batch-size (verl " in text
-    assert "): name the release with --verl-version." in text
+    assert "): name the release with --release." in text
     assert "Only with some" not in answered(EAGER, "--verl-version", NEWEST)
 
 

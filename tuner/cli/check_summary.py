@@ -81,11 +81,11 @@ def _guessed(totals: Totals, inputs: int) -> list[str]:
     """The words on a release that nothing names, and what would."""
     if not totals.guessed:
         return []
-    text = _("nothing names the release: it is a guess, give --verl-version")
+    text = _("nothing names the release: it is a guess, give --release")
     if totals.guessed < inputs:
         text = ngettext(
-            "nothing names the release of {count} of them: it is a guess, give --verl-version",
-            "nothing names the releases of {count} of them: they are guesses, give --verl-version",
+            "nothing names the release of {count} of them: it is a guess, give --release",
+            "nothing names the releases of {count} of them: they are guesses, give --release",
             totals.guessed,
         ).format(count=totals.guessed)
     return [text]

@@ -57,7 +57,7 @@ def _expect_two(config: str, releases: Sequence[ReleaseChoice], premises: Sequen
     if first == second and premises[0].engine_version == premises[1].engine_version:
         raise InputError(
             _("there is nothing to compare {config} with").format(config=config),
-            hint=_("give a second configuration, or two releases: --verl-version OLDER,NEWER"),
+            hint=_("give a second configuration, or two releases: --release OLDER,NEWER"),
         )
 
 

@@ -172,7 +172,7 @@ def _of_some_releases(by_use: Sorted, advice: Advice) -> Iterator[Paragraph]:
     for one in (*refusing, *further):
         told[one.only_in.startswith(trainer)][f"{one.rule.code} {one.rule.name} ({one.only_in})"] = None
     texts = (
-        _("Only with some of the releases that remain: {findings}: name the release with --verl-version."),
+        _("Only with some of the releases that remain: {findings}: name the release with --release."),
         _("Only with some versions of the engine: {findings}: name the version with --engine-version."),
     )
     for text, findings in zip(texts, told.values(), strict=True):

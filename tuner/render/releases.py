@@ -100,7 +100,7 @@ def guessed(answer: Consultation) -> Iterator[Paragraph]:
     if release.between:
         text = _("{named}, which is no release: {version} is the nearest by its keys.")
         said = text.format(named=plain(release.between), version=version)
-    yield Paragraph(text=_("{said} Give --verl-version.").format(said=said), level=1)
+    yield Paragraph(text=_("{said} Give --release.").format(said=said), level=1)
 
 
 def elsewhere(lines: "Sequence[LinesElsewhere]") -> Iterator[Paragraph]:
