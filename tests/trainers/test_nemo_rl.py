@@ -121,7 +121,7 @@ def test_advice_is_in_its_own_keys_and_reads_back(recipe: str) -> None:
     text = run("advise", recipe, *GIVEN).out
     assert "NeMo-RL 0.7.0, automodel (fsdp2); vLLM 0.20.0" in " ".join(text.split())
     text += run("advise", recipe, *GIVEN, "--full").out + run("advise", recipe, *GIVEN[:2]).out
-    assert "Give --release." in text
+    assert "Give --release." in " ".join(text.split())
     assert not [line for line in text.splitlines() if VERL.search(line)]
     report = advised(recipe)
     assert report["premises"]["trainer"] == "NeMo-RL"
