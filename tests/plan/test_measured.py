@@ -16,6 +16,7 @@ from tuner.validate import plans
 from tuner.validate.children import here
 from tuner.validate.parts import ValidationPart
 from tuner.validate.report.schema import Measurement
+from tuner.validate.rollout import part as rollout_part
 from tuner.validate.session import Session
 
 GIVEN = ("plan", *OPTIONS, "--gpus-per-node", "2", "--validate", "2m")
@@ -24,7 +25,13 @@ GIVEN = ("plan", *OPTIONS, "--gpus-per-node", "2", "--validate", "2m")
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     """The sessions of a machine without a GPU, on which sharing sequences takes longer than is modelled."""
+    return measured_by(monkeypatch)[0]
+
+
+def measured_by(monkeypatch: pytest.MonkeyPatch) -> tuple[list[Session], list[Session]]:
+    """Fake parts, and the sessions whose passes are run and whose engines are started."""
     sessions: list[Session] = []
+    engines: list[Session] = []
 
     def ratio(session: Session, alone: float, shared: float) -> float:
         return shared if session.subject.workload.actor.engine.parallel.ulysses > 1 else alone
@@ -35,6 +42,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
         session.add(figure(name="update_actor.peak"))
 
     def rollout(session: Session) -> None:
+        engines.append(session)
         session.add(seconds("rollout.engine_step", ratio(session, 0.4, 0.9)))
 
     parts = {
@@ -44,7 +52,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     }
     monkeypatch.setattr(plans, "PARTS", only(parts))
     monkeypatch.setattr(plan_validation, "DEVICE", "cpu")
-    return sessions
+    return sessions, engines
 
 
 def seconds(name: str, ratio: float) -> Measurement:
@@ -59,11 +67,19 @@ def answer_of(*words: str) -> dict[str, Any]:
     return answer
 
 
-def test_finalists_are_measured_and_all_are_ranked_anew(passes: list[Session]) -> None:
+def test_finalists_are_measured_and_all_are_ranked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes, engines = measured_by(monkeypatch)
     answer = answer_of(*PASTED, *JOB, *APART)
     settings, measured = answer["plan"]["settings"], answer["measured"]
     assert len(passes) == len(answer["measure"])
-    assert sum(session.options.budget_s for session in passes) == pytest.approx(120)
+    assert all(session.options.seconds_alone for session in passes)
+    assert not any(session.subject.advice.recommendations for session in passes)
+    first, *others = (session.options.budget_s for session in passes)
+    assert first == pytest.approx(120 * 5 / (5 + 2 * len(others)), abs=0.1)  # an engine to start as well
+    assert 100 < others[-1] < 120  # all that the others left
+    assert measured["budget_s"] == 120
+    assert 0 < measured["spent_s"] < 20
+    assert [session.subject.overrides for session in engines] == [passes[0].subject.overrides]
     assert sorted(one["place"] for one in measured["settings"]) == list(range(1, len(settings) + 1))
     seconds = [one["step"]["seconds"] for one in measured["settings"]]
     assert seconds == sorted(seconds)
@@ -73,8 +89,8 @@ def test_finalists_are_measured_and_all_are_ranked_anew(passes: list[Session]) -
         assert one["modelled_s"] == setting["seconds"]
         finalist = setting["rank"] == 1
         of_phase = {it["phase"]: it for it in one["ratios"]}
-        assert of_phase["rollout"]["ratio"] == pytest.approx(0.6)  # the same engine in all of them
-        assert of_phase["rollout"]["own"] == finalist
+        assert of_phase["rollout"]["ratio"] == pytest.approx(0.4)  # the same engine in all of them
+        assert of_phase["rollout"]["own"] == (one["place"] == 1)  # once for all that have it
         shares = f"{ACTOR}.ulysses_sequence_parallel_size=2" in setting["overrides"]
         assert of_phase.get("update_actor", {}).get("ratio") == pytest.approx(
             (40.0 if shares else 0.9) if finalist else None
@@ -105,6 +121,33 @@ def test_without_a_gpu_one_message_says_so_before_anything_is_planned(
     assert result.out == ""
     assert "--validate: nothing can be measured here: torch sees no GPU" in result.err
     assert not planned
+
+
+def test_what_another_setting_has_measured_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """States that lie elsewhere between passes make no other shape: nothing is left to measure."""
+    passes, engines = measured_by(monkeypatch)
+    answer = answer_of(*JOB, "trainer.n_gpus_per_node=2")
+    assert len(engines) == 1
+    assert len(passes) < 3 <= len(answer["plan"]["settings"])
+
+
+def test_where_no_engine_can_be_started_its_seconds_are_said_to_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "PARTS", {**only({}), ValidationPart.ROLLOUT: rollout_part})
+    monkeypatch.setattr(plan_validation, "DEVICE", "cpu")
+    notes = answer_of(*PASTED, *JOB, *APART)["measured"]["notes"]
+    assert any("its seconds stay as modelled" in note for note in notes)
+    assert "Setting 1, training-step: a test left it out." in notes
+
+
+def test_only_the_first_process_of_a_node_plans(
+    monkeypatch: pytest.MonkeyPatch, passes: list[Session]
+) -> None:
+    launch = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    for name, value in {**launch, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("tuner.consultation.planning.plan_answer", lambda *_, **__: pytest.fail("planned"))
+    result = run(*GIVEN, *PASTED, *JOB, *APART)
+    assert (result.code, result.out, passes) == (0, "", [])
 
 
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -32,4 +32,6 @@ class MeasuredPlan(Struct, frozen=True, kw_only=True):
 
     settings: tuple[CorrectedSetting, ...]
     device: str
+    budget_s: Annotated[float, Meta(description="that measuring was given")] = 0.0
+    spent_s: Annotated[float, Meta(description="that measuring took")] = 0.0
     notes: tuple[str, ...] = ()

@@ -23,6 +23,10 @@ def measured_parts(plan: MeasuredPlan) -> Iterator[Part]:
         "itself."
     )
     yield Paragraph(text=text, level=1, further=1)
+    text = _("Measuring took {spent} s of the {budget} s that it was given.").format(
+        spent=f"{plan.spent_s:.0f}", budget=f"{plan.budget_s:.0f}"
+    )
+    yield Paragraph(text=text, level=1, further=1)
     for note in plan.notes:
         yield Paragraph(text=user_text(note), level=1, further=1)
 

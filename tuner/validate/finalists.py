@@ -12,10 +12,12 @@ from math import exp, log
 
 from msgspec.structs import replace
 
+from tuner.language import _
 from tuner.plan.answer import PlannedSetting
 from tuner.plan.corrections import CorrectedSetting, MeasuredPlan, PhaseRatio
 from tuner.plan.ranking import ranks_of
 from tuner.timing import PhaseTime, StepTime, step_interval
+from tuner.validate.parts import ValidationPart
 from tuner.validate.report.schema import Measurement, ValidationFile
 from tuner.workload import Phase, Workload
 
@@ -25,14 +27,44 @@ _PASS = ".seconds"  # behind the name of a phase
 Shape = tuple[Phase, object]
 
 
+def parts_to_run(
+    settings: Sequence[PlannedSetting], places: Sequence[int]
+) -> dict[int, tuple[ValidationPart, ...]]:
+    """What is run of each finalist: nothing whose every phase has the shape of an earlier one's.
+
+    It follows from the plan alone, so that all nodes of a launch come to the same.
+    """
+    seen: set[Shape] = set()
+    parts: dict[int, tuple[ValidationPart, ...]] = {}
+    for place in places:
+        setting = settings[place]
+        shapes = {
+            shape
+            for phase in setting.time.phases
+            if (shape := _shape(setting.workload, phase.phase)) is not None
+        } - seen
+        engine = [ValidationPart.ROLLOUT] if any(phase is Phase.ROLLOUT for phase, _of_it in shapes) else []
+        passes = [ValidationPart.TRAINING_STEP] if len(shapes) > len(engine) else []
+        if shapes:
+            parts[place] = (*passes, *engine)
+        seen |= shapes
+    return parts
+
+
 def measured_plan(
-    settings: Sequence[PlannedSetting], files: Mapping[int, Sequence[ValidationFile]]
+    settings: Sequence[PlannedSetting],
+    files: Mapping[int, Sequence[ValidationFile]],
+    *,
+    budget_s: float,
+    spent_s: float,
 ) -> MeasuredPlan:
     """The settings ranked by what was measured.
 
     Args:
         settings: of the plan, the fastest first.
         files: what was measured with each of the finalists, by its place among the settings, from 0.
+        budget_s: that measuring was given.
+        spent_s: that measuring took.
     """
     own = {place: _ratios(settings[place].workload, reports) for place, reports in files.items()}
     shared = _shared(own)
@@ -63,8 +95,22 @@ def measured_plan(
             for rank, place in zip(ranked, order, strict=True)
         ),
         device=reports[0].hardware if reports else "",
-        notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)),
+        budget_s=budget_s,
+        spent_s=spent_s,
+        notes=tuple(dict.fromkeys(_notes(files))),
     )
+
+
+def _notes(files: Mapping[int, Sequence[ValidationFile]]) -> Iterator[str]:
+    """What a reader must know: why parts ended early too, each with its setting."""
+    for place, several in files.items():
+        for file in several:
+            yield from file.notes
+            for part in file.validation.parts:
+                if part.reason:
+                    yield _("Setting {place}, {part}: {reason}.").format(
+                        place=place + 1, part=part.part.value, reason=part.reason
+                    )
 
 
 def _ratios(workload: Workload, files: Sequence[ValidationFile]) -> dict[Shape, list[float]]:

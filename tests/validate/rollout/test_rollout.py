@@ -585,6 +585,19 @@ def test_vllm_with_fewer_blocks_than_predicted_refutes_the_prediction() -> None:
     assert session.measurements["rollout.engine_cache"].outcome is Outcome.REFUTED
 
 
+def test_the_engine_alone_is_started_where_seconds_alone_are_asked_for() -> None:
+    options = replace(OPTIONS, seconds_alone=True)
+    subject = subject_of(long_responses().workload)
+    session = run(machine=WITH_VLLM, engine=engine_as_predicted, options=options, subject=subject)
+    assert session.measurements["rollout.engine_step"].predicted
+    assert not session.works  # no cache is allocated beside it
+    assert len(session.engines) == 1 and session.engines[0].fewer
+    without = run(options=options)
+    assert without.notes == ["Rollout: vLLM is not installed here, so its seconds stay as modelled."]
+    (planned,) = part.plan(long_responses(), options)
+    assert "vLLM's own engine" in planned.title and planned.seconds > 60
+
+
 def test_vllm_that_cannot_be_started_is_said() -> None:
     failed = run(machine=WITH_VLLM, engine=Failed(why=CallFailure.ERROR, message="no kernel"))
     assert any("no kernel" in note for note in failed.notes)

@@ -19,9 +19,14 @@ from tuner.validate.session import OutOfBudgetError, Session
 from tuner.workload import RolloutEngine, Workload
 
 WORKER = ServedFunction.in_package(__package__, "worker.vllm", "measure")
-_ENGINE_S = 80.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
+ENGINE_S = 80.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
 _MOST_SEQUENCES, _STEPS, _REPETITIONS = 1024, 128, 5
 _OF_THE_ENGINE = ("engine_graphs", "engine_process", "engine_buffers")
+
+
+def title(how: str) -> str:
+    """What the progress shows of a start."""
+    return _("rollout: vLLM's own engine {how}").format(how=how)
 
 
 def run_engine(session: Session, configured: PlannedRollout) -> None:
@@ -65,8 +70,10 @@ def _of_all(starts: Sequence[VllmFigures]) -> VllmFigures:
 def _is_ours(session: Session, configured: PlannedRollout) -> bool:
     """Whether vLLM is here, and the whole GPU for it."""
     rollout = configured.workload.generator
-    here = "vllm" in session.machine.versions and session.options.device == "cuda"
-    if not here or rollout.engine is not RolloutEngine.VLLM:
+    installed = "vllm" in session.machine.versions
+    if not installed or session.options.device != "cuda" or rollout.engine is not RolloutEngine.VLLM:
+        if session.options.seconds_alone:
+            session.note(_as_modelled(rollout.engine, installed=installed))
         return False
     if rollout.weight_dtype is DType.FLOAT8:
         session.note(
@@ -79,6 +86,17 @@ def _is_ours(session: Session, configured: PlannedRollout) -> bool:
     return True
 
 
+def _as_modelled(engine: RolloutEngine, *, installed: bool) -> str:
+    """Why the seconds of the rollout have no figure."""
+    if engine is not RolloutEngine.VLLM:
+        return _("Rollout: {engine} is not started here, so its seconds stay as modelled.").format(
+            engine=engine.value
+        )
+    if not installed:
+        return _("Rollout: vLLM is not installed here, so its seconds stay as modelled.")
+    return _("Rollout: vLLM is not started without a GPU, so its seconds stay as modelled.")
+
+
 def _started(
     session: Session, planned: PlannedRollout, how: str, *, of_host: bool = False
 ) -> VllmFigures | None:
@@ -87,9 +105,7 @@ def _started(
     if of_host:
         work = replace(work, fewer=work.sequences // 2)
     try:
-        figures = session.call(
-            WORKER, work, title=_("rollout: vLLM's own engine {how}").format(how=how), expected_s=_ENGINE_S
-        )
+        figures = session.call(WORKER, work, title=title(how), expected_s=ENGINE_S)
     except OutOfBudgetError as reason:
         session.note(_("Rollout: vLLM was not started {how}: {reason}.").format(how=how, reason=reason))
         return None
