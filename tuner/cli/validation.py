@@ -20,7 +20,7 @@ from tuner.render.input_notes import project_options
 from tuner.render.progress import progress_on
 from tuner.validate.children import here
 from tuner.validate.children.call import Setup
-from tuner.validate.children.devices import settled
+from tuner.validate.children.devices import wait_for_memory
 from tuner.validate.nodes import torchrun
 from tuner.validate.nodes.ray_tasks import on_ray
 from tuner.validate.parts import ValidationPart
@@ -135,7 +135,7 @@ def on_this_node(request: Request, progress: Progress, *, source: str | None = N
     if node.missing:
         raise CannotRunError(node.missing, plans)
     if request.turn:
-        settled([device.uuid for device in node.devices[: options.processes]])
+        wait_for_memory([device.uuid for device in node.devices[: options.processes]])
     machine = here.machine(node, count=options.processes, profile=subject.workload.cluster.gpu.name)
     run = Run(
         subject=subject,

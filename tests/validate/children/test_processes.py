@@ -303,7 +303,7 @@ def test_memory_that_ended_processes_still_have_is_waited_for(monkeypatch: pytes
             "used_bytes",
             lambda uuid: 0 if gone_after is not None and now >= gone_after else held[uuid],
         )
-        devices.settled(["a", "b"], clock=lambda: now, sleep=sleep)
+        devices.wait_for_memory(["a", "b"], clock=lambda: now, sleep=sleep)
         return now
 
     assert waited(0.0) == 0

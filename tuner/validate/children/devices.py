@@ -45,7 +45,7 @@ def used_bytes(uuid: str) -> int | None:
             return None
 
 
-def settled(
+def wait_for_memory(
     uuids: Sequence[str],
     *,
     clock: Callable[[], float] = time.monotonic,

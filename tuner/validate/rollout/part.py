@@ -31,6 +31,9 @@ def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
             _("transformers generates the responses, without a cache that is sized beforehand")
         )
     if options.seconds_alone:
+        reason = vllm.reason_not_started(rollout.engine, options.device)
+        if reason is not None:
+            raise NotHereError(reason)
         return (Planned(title=vllm.title(_("as configured")), seconds=vllm.ENGINE_S),)
     further = len(runnable(subject))
     title = _("rollout: KV cache of {engine} beside what is resident").format(engine=rollout.engine.value)
