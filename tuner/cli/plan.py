@@ -186,6 +186,8 @@ def plan(
     from tuner.consultation.planning import plan_answer
 
     words = tuple(overrides or ())
+    if validate is not None and _is_idle(ray):
+        return
     budget_s = _measuring_seconds(validate, ray)
     with standard_input_kept():  # a job is read for each number of GPUs and each card
         with progress_on(sys.stderr) as watch:
@@ -203,7 +205,7 @@ def plan(
         if budget_s is not None and answer.plan.settings:
             from tuner.cli.plan_validation import corrected
 
-            corrections = corrected(answer, budget_s, ray)
+            corrections = corrected(answer, budget_s, ray, verbose=verbose)
             if corrections is None:
                 return  # the first node prints
             answer = replace(answer, corrections=corrections)
@@ -217,6 +219,12 @@ def plan(
             write_plans(Path(write_to), answer, source, force=force)
     if answer.fewest is None:
         raise typer.Exit(FINDINGS)
+
+
+def _is_idle(ray: str | None) -> bool:
+    from tuner.cli.plan_validation import is_idle
+
+    return is_idle(ray)
 
 
 def _measuring_seconds(validate: str | None, ray: str | None) -> float | None:

@@ -20,6 +20,7 @@ from tuner.render.input_notes import project_options
 from tuner.render.progress import progress_on
 from tuner.validate.children import here
 from tuner.validate.children.call import Setup
+from tuner.validate.children.devices import wait_for_memory
 from tuner.validate.nodes import torchrun
 from tuner.validate.nodes.ray_tasks import on_ray
 from tuner.validate.parts import ValidationPart
@@ -43,6 +44,7 @@ class Request(Struct, frozen=True, kw_only=True):
     device: str
     verbose: bool
     turn: int = 0  # of several requests of one launch
+    seconds_alone: bool = False  # of a plan's setting: no recommendation is tried, no bytes are tried apart
 
 
 class CannotRunError(InputError):
@@ -106,11 +108,14 @@ def on_this_node(request: Request, progress: Progress, *, source: str | None = N
             hint=_("tuner advise judges them; tuner validate runs pieces of a job that generates"),
         )
     expect_trainer_modelled(advice.advice.workload, _("tuner advise judges its rollout"))
+    judged = advice.advice
+    if request.seconds_alone:
+        judged = structs.replace(judged, recommendations=())
     subject = Subject(
         source=source or request.config,
         overrides=tuple(map(advice.settings.shown_override, request.overrides)),
-        workload=advice.advice.workload,
-        advice=advice.advice,
+        workload=judged.workload,
+        advice=judged,
         model_config=model_config(advice.loaded, request.premises),
     )
     setup = Setup(
@@ -124,10 +129,13 @@ def on_this_node(request: Request, progress: Progress, *, source: str | None = N
         processes=_processes(request, node, subject),
         budget_s=request.budget_s,
         memory_limit_bytes=request.memory_limit_bytes,
+        seconds_alone=request.seconds_alone,
     )
     plans = plan(subject, options, request.parts)
     if node.missing:
         raise CannotRunError(node.missing, plans)
+    if request.turn:
+        wait_for_memory([device.uuid for device in node.devices[: options.processes]])
     machine = here.machine(node, count=options.processes, profile=subject.workload.cluster.gpu.name)
     run = Run(
         subject=subject,

@@ -15,6 +15,10 @@ class PhaseRatio(Struct, frozen=True, kw_only=True):
     phase: Phase
     ratio: Annotated[float, Meta(description="measured over modelled seconds")]
     own: Annotated[bool, Meta(description="measured with this setting; false: with one of the same shape")]
+    borrowed: Annotated[
+        bool,
+        Meta(description="of other shapes alone, as nothing of this one was measured: it may be 1 as well"),
+    ] = False
 
 
 class CorrectedSetting(Struct, frozen=True, kw_only=True):
@@ -32,4 +36,6 @@ class MeasuredPlan(Struct, frozen=True, kw_only=True):
 
     settings: tuple[CorrectedSetting, ...]
     device: str
+    budget_s: Annotated[float, Meta(description="that measuring was given")] = 0.0
+    spent_s: Annotated[float, Meta(description="that measuring took")] = 0.0
     notes: tuple[str, ...] = ()

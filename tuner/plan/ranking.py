@@ -51,17 +51,29 @@ def ranks(settings: Sequence[Candidate]) -> tuple[int, ...]:
     return ranks_of([(one.figures.time, one.workload.cluster) for one in settings])
 
 
-def ranks_of(steps: Sequence[tuple[timing.StepTime, Cluster]]) -> tuple[int, ...]:
+def ranks_of(
+    steps: Sequence[tuple[timing.StepTime, Cluster]],
+    *otherwise: Sequence[tuple[timing.StepTime, Cluster]],
+    beyond: float = 0.0,
+) -> tuple[int, ...]:
     """Ranks of steps in order of their seconds: one whose difference is uncertain shares that before it.
 
     A tie is with the first of a rank, not with the one just before: else all would share one rank by and by.
+
+    Args:
+        steps: in order of their seconds.
+        otherwise: the same steps as they may be as well; a rank ends only where it does with each of them.
+        beyond: share of a step that two of them may differ by for no reason at all.
     """
     given: list[int] = []
-    first: tuple[timing.StepTime, Cluster] | None = None
-    for place, (time, cluster) in enumerate(steps, 1):
-        if first is None or timing.change(first[0], time, first[1], then=cluster).is_loss:
-            first = time, cluster
-            given.append(place)
-        else:
-            given.append(given[-1])
+    first = 0
+
+    def is_behind(ways: Sequence[tuple[timing.StepTime, Cluster]], place: int) -> bool:
+        (before, cluster), (after, then) = ways[first], ways[place]
+        return timing.change(before, after, cluster, then=then).low_share > beyond
+
+    for place in range(len(steps)):
+        if not given or all(is_behind(ways, place) for ways in (steps, *otherwise)):
+            first = place
+        given.append(first + 1)
     return tuple(given)

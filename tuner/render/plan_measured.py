@@ -19,8 +19,13 @@ def measured_parts(plan: MeasuredPlan) -> Iterator[Part]:
         "A phase takes what is modelled of it times measured over modelled seconds, in every setting whose "
         "phase has the same shape: the same engine, parallel sizes, recomputation, packing, head and "
         "micro-batch, wherever states lie between passes; of the rollout the same engine, whatever its share "
-        "of the card. What has no figure stays as modelled. A star marks what was measured with the setting "
-        "itself."
+        "of the card. A star marks what was measured with the setting itself, a tilde the mean of a phase's "
+        "other shapes where none of its own was measured: it may as well take what is modelled, or be as far "
+        "on the other side, and its interval has both. What has no figure stays as modelled."
+    )
+    yield Paragraph(text=text, level=1, further=1)
+    text = _("Measuring took {spent} s of the {budget} s that it was given.").format(
+        spent=f"{plan.spent_s:.0f}", budget=f"{plan.budget_s:.0f}"
     )
     yield Paragraph(text=text, level=1, further=1)
     for note in plan.notes:
@@ -29,7 +34,10 @@ def measured_parts(plan: MeasuredPlan) -> Iterator[Part]:
 
 def _cells(setting: CorrectedSetting) -> Mapping[str, str]:
     step = setting.step
-    ratios = [f"{one.phase.value} {one.ratio:.2f}{'*' if one.own else ''}" for one in setting.ratios]
+    ratios = [
+        f"{one.phase.value} {'~' if one.borrowed else ''}{one.ratio:.2f}{'*' if one.own else ''}"
+        for one in setting.ratios
+    ]
     return {
         _("rank"): str(setting.rank),
         _("was"): str(setting.place),

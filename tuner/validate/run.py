@@ -44,6 +44,7 @@ _WEIGHTS = {
     ValidationPart.SEARCH: 4,
     ValidationPart.VERL_UPDATE: 1,  # the last: what the others leave, seldom enough unless it is asked for
 }
+_WEIGHTS_OF_SECONDS = {ValidationPart.TRAINING_STEP: 2, ValidationPart.ROLLOUT: 3}  # an engine starts slowly
 BEGUN_WITH = 0.75  # of the expected time: estimates are rough
 RESERVE_S = 3.0  # for what ends a little later than expected, and for the report
 _CUT_SHORT = (CallFailure.TIMEOUT, CallFailure.KILLED, CallFailure.ERROR)
@@ -165,7 +166,8 @@ class Run:
         if left <= 0:
             reason = _("the budget of {budget_s:.0f} s is spent").format(budget_s=self.options.budget_s)
             return PartReport(part=planned.part, status=Status.SKIPPED, reason=reason, seconds=0)
-        weights = [_WEIGHTS[other.part] for other in coming if not other.reason]
+        by_part = _WEIGHTS | (_WEIGHTS_OF_SECONDS if self.options.seconds_alone else {})
+        weights = [by_part[other.part] for other in coming if not other.reason]
         began = self.clock()
         self._part_ends = began + left * weights[0] / sum(weights)
         self._measurements, self._failures, self._records = [], [], 0

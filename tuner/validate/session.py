@@ -32,6 +32,7 @@ class Options:
     processes: int  # GPUs of this node that take part; --nproc
     budget_s: float
     memory_limit_bytes: int | None  # of one GPU, for every process of ours together
+    seconds_alone: bool = False  # of a plan's setting: how long its phases take, and nothing beside it
 
     def capacity_bytes(self, machine: Machine) -> int:
         """What one GPU has for us: what others leave of it, and no more than the limit."""

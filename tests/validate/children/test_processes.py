@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.runner import ROOT
 from tests.validate.called import called
-from tuner.validate.children import here, processes
+from tuner.validate.children import devices, here, processes
 from tuner.validate.children.call import CallFailure, Failed, Setup
 
 pytestmark = pytest.mark.sampled(3)
@@ -285,3 +285,27 @@ def test_a_process_on_the_gpu_is_seen() -> None:
     assert found.total_bytes - found.free_bytes >= 2**30
     (said,) = here.disturbances(seen, found)
     assert "in use by" in said
+
+
+def test_memory_that_ended_processes_still_have_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def waited(gone_after: float | None) -> float:
+        nonlocal now
+        now = 0.0
+        held = {"a": 0, "b": 70 * 2**30}
+        monkeypatch.setattr(
+            devices,
+            "used_bytes",
+            lambda uuid: 0 if gone_after is not None and now >= gone_after else held[uuid],
+        )
+        devices.wait_for_memory(["a", "b"], clock=lambda: now, sleep=sleep)
+        return now
+
+    assert waited(0.0) == 0
+    assert 1.0 <= waited(1.0) < 1.5
+    assert 5 < waited(None) < 10  # somebody else's

@@ -27,6 +27,7 @@ from tuner.validate.children.servers import ServedFunction
 from tuner.validate.report.schema import JudgedRecommendation, Machine, Measurement, Outcome
 from tuner.validate.report.verdicts import joined
 from tuner.validate.rollout import part
+from tuner.validate.rollout import vllm as engine_module
 from tuner.validate.rollout.plan import PlannedRollout, not_decoded, planned_rollout
 from tuner.validate.rollout.settings import (
     CacheShape,
@@ -583,6 +584,34 @@ def test_vllm_with_fewer_blocks_than_predicted_refutes_the_prediction() -> None:
 
     session = run(machine=WITH_VLLM, engine=fewer)
     assert session.measurements["rollout.engine_cache"].outcome is Outcome.REFUTED
+
+
+def test_the_engine_alone_is_started_where_seconds_alone_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = replace(OPTIONS, seconds_alone=True)
+    subject = subject_of(long_responses().workload)
+    session = run(machine=WITH_VLLM, engine=engine_as_predicted, options=options, subject=subject)
+    assert session.measurements["rollout.engine_step"].predicted
+    assert not session.works  # no cache is allocated beside it
+    assert len(session.engines) == 1 and session.engines[0].fewer
+    monkeypatch.setattr(engine_module, "find_spec", lambda name: None)
+    with pytest.raises(NotHereError, match="vLLM is not installed here, so its seconds stay as modelled"):
+        part.plan(subject, options)
+    monkeypatch.setattr(engine_module, "find_spec", lambda name: name)
+    (planned,) = part.plan(long_responses(), options)
+    assert "vLLM's own engine" in planned.title and planned.seconds > 60
+
+
+def test_vllm_is_started_over_the_gpus_that_share_it_where_they_are_here() -> None:
+    shared, both = subject_of(grpo_7b()), replace(OPTIONS, processes=2)
+    here = run(machine=WITH_VLLM, engine=engine_as_predicted, subject=shared, options=both)
+    (work,) = here.engines
+    assert (work.gpus, work.arguments["tensor_parallel_size"]) == (2, 2)
+    assert here.measurements["rollout.engine_step"].predicted
+    alone = run(machine=WITH_VLLM, engine=engine_as_predicted, subject=shared)
+    assert not alone.engines
+    assert any("vLLM was not started, for want of GPUs" in note for note in alone.notes)
 
 
 def test_vllm_that_cannot_be_started_is_said() -> None:

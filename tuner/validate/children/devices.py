@@ -1,6 +1,8 @@
 """The GPUs of this machine: what torch sees of them, and what NVML, which starts no CUDA, says they hold."""
 
 import os
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tuner.nvml import started
@@ -9,6 +11,7 @@ from tuner.validate.report.schema import OtherProcess
 
 #: What the driver may count as used where there is no process; a context takes several times that.
 UNUSED_BYTES = 64 * MIB
+_SETTLED_S, _LOOK_S = 6.0, 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,22 @@ def used_bytes(uuid: str) -> int | None:
             return int(nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used)
         except nvml.NVMLError:
             return None
+
+
+def wait_for_memory(
+    uuids: Sequence[str],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Wait until processes that were ended just now have given their memory back, some seconds at most.
+
+    An engine's own processes are killed with the one that started it, and nobody waits for them: the driver
+    may still count tens of GB that are gone a moment later. Where others use a GPU, the wait ends in vain.
+    """
+    end = clock() + _SETTLED_S
+    while clock() < end and any((used_bytes(uuid) or 0) > UNUSED_BYTES for uuid in uuids):
+        sleep(_LOOK_S)
 
 
 def driver_total_bytes(uuid: str) -> int | None:

@@ -30,6 +30,11 @@ def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
         raise NotHereError(
             _("transformers generates the responses, without a cache that is sized beforehand")
         )
+    if options.seconds_alone:
+        reason = vllm.reason_not_started(rollout.engine, options.device)
+        if reason is not None:
+            raise NotHereError(reason)
+        return (Planned(title=vllm.title(_("as configured")), seconds=vllm.ENGINE_S),)
     further = len(runnable(subject))
     title = _("rollout: KV cache of {engine} beside what is resident").format(engine=rollout.engine.value)
     if further:
@@ -40,6 +45,9 @@ def plan(subject: Subject, options: Options) -> tuple[Planned, ...]:
 def run(session: Session) -> None:
     """Allocate and decode, compare with the prediction, judge what changes the rollout."""
     subject, options = session.subject, session.options
+    if options.seconds_alone:
+        vllm.run_engine(session, planned_rollout(subject.workload, session.machine, options))
+        return
     (planned,) = plan(subject, options)
     for verdict in judge_unseen(session):
         session.judge(verdict)

@@ -93,6 +93,7 @@ class EngineWork:
     context_tokens: int  # of each, before the decoding steps
     steps: int  # of decoding, each time
     repetitions: int
+    gpus: int = 1  # that share the model, the first of those that are here
     fewer: int = (
         0  # sequences that are decoded once more on their own, for what the host takes for each; 0: none
     )

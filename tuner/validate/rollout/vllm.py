@@ -5,6 +5,7 @@ It is started as configured, with each recommendation that changes the rollout, 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 
 from tuner.advise import Recommendation
 from tuner.dtypes import DType
@@ -19,9 +20,14 @@ from tuner.validate.session import OutOfBudgetError, Session
 from tuner.workload import RolloutEngine, Workload
 
 WORKER = ServedFunction.in_package(__package__, "worker.vllm", "measure")
-_ENGINE_S = 80.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
+ENGINE_S = 80.0  # it is imported, makes weights, compiles, profiles itself and captures graphs
 _MOST_SEQUENCES, _STEPS, _REPETITIONS = 1024, 128, 5
 _OF_THE_ENGINE = ("engine_graphs", "engine_process", "engine_buffers")
+
+
+def title(how: str) -> str:
+    """What the progress shows of a start."""
+    return _("rollout: vLLM's own engine {how}").format(how=how)
 
 
 def run_engine(session: Session, configured: PlannedRollout) -> None:
@@ -39,6 +45,8 @@ def run_engine(session: Session, configured: PlannedRollout) -> None:
     try:
         for recommendation, proposal, _changed in changing(session.subject):
             planned = planned_rollout(proposal, session.machine, session.options)
+            if not _has_its_gpus(session, planned):
+                continue
             after = _started(session, planned, _("with {rule}").format(rule=recommendation.finding.rule.name))
             if after is not None:
                 changed.append((recommendation, planned, after))
@@ -73,10 +81,27 @@ def _is_ours(session: Session, configured: PlannedRollout) -> bool:
             _("Rollout: vLLM was not started: its weights are quantised as they arrive from the trainer.")
         )
         return False
-    if rollout.replica_gpus > 1 or configured.limited:
+    if not _has_its_gpus(session, configured) or configured.limited:
         session.note(_("Rollout: vLLM was not started, for want of GPUs or because the GPU is not all ours."))
         return False
     return True
+
+
+def _has_its_gpus(session: Session, planned: PlannedRollout) -> bool:
+    """Whether the GPUs of an engine are here; one of several stages or ranks of data is not started."""
+    rollout = planned.workload.generator
+    return rollout.replica_gpus == rollout.tensor_parallel <= session.options.processes
+
+
+def reason_not_started(engine: RolloutEngine, device: str) -> str | None:
+    """Why no engine of this kind can be started here; None where one can be."""
+    if engine is not RolloutEngine.VLLM:
+        return _("{engine} is not started here, so its seconds stay as modelled").format(engine=engine.value)
+    if device != "cuda":
+        return _("vLLM is not started without a GPU, so its seconds stay as modelled")
+    if find_spec("vllm") is None:
+        return _("vLLM is not installed here, so its seconds stay as modelled")
+    return None
 
 
 def _started(
@@ -87,9 +112,7 @@ def _started(
     if of_host:
         work = replace(work, fewer=work.sequences // 2)
     try:
-        figures = session.call(
-            WORKER, work, title=_("rollout: vLLM's own engine {how}").format(how=how), expected_s=_ENGINE_S
-        )
+        figures = session.call(WORKER, work, title=title(how), expected_s=ENGINE_S)
     except OutOfBudgetError as reason:
         session.note(_("Rollout: vLLM was not started {how}: {reason}.").format(how=how, reason=reason))
         return None
@@ -117,6 +140,7 @@ def engine_work(session: Session, planned: PlannedRollout) -> EngineWork:
         context_tokens=max(1, min(int(mean), longest - steps - 1)),
         steps=steps,
         repetitions=_REPETITIONS,
+        gpus=workload.generator.tensor_parallel,
     )
 
 
@@ -129,6 +153,8 @@ def _arguments(workload: Workload) -> Iterator[tuple[str, object]]:
     yield "enforce_eager", not rollout.cuda_graphs
     yield "enable_chunked_prefill", rollout.chunked_prefill
     yield "enable_prefix_caching", rollout.prefix_caching
+    if rollout.tensor_parallel > 1:
+        yield "tensor_parallel_size", rollout.tensor_parallel
     yield "disable_log_stats", not rollout.log_stats
     yield "enable_sleep_mode", rollout.frees_memory
     yield "logprobs_mode", "processed_logprobs"  # verl's default: a tensor more of all logits

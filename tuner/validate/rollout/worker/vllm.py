@@ -27,7 +27,11 @@ def measure(work: EngineWork, *, device: str) -> VllmFigures:
     """
     began = time.monotonic()
     os.environ.update(_ENVIRONMENT)
-    held = [torch.empty(size, dtype=torch.uint8, device=device) for _, size in work.residents]
+    held = [
+        torch.empty(size, dtype=torch.uint8, device=f"cuda:{gpu}" if gpu else device)
+        for gpu in range(work.gpus)
+        for _, size in work.residents
+    ]
     vllm = import_module("vllm")
     with TemporaryDirectory() as folder:
         Path(folder, "config.json").write_text(json.dumps(_named(work.config)), encoding="utf-8")
