@@ -59,6 +59,7 @@ extensions = [
     "site_requirements",
     "skipped_updates",
     "automodel_passes",
+    "nemo_steps",
     "worker_updates",
     "skipping",
     "sphinx.ext.extlinks",
