@@ -47,16 +47,16 @@ def asleep_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
         return ()
     if not workload.generator.frees_memory:
         return awake_terms(workload, cache)
-    weights, beside = _asleep_beside_cache(workload.generating.standing)
+    weight_terms, other_terms = _asleep_beside_cache(workload.generating.standing)
     sleeping_cache = cache if workload.generator.keeps_cache else None
-    return (*weights, *_present(sleeping_cache), *beside)
+    return (*weight_terms, *_present(sleeping_cache), *other_terms)
 
 
 @lru_cache(maxsize=256)  # as of one that is awake
 def _asleep_beside_cache(workload: Workload) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     weights = engine_weights(workload) if workload.generator.sleeps_with_weights else None
-    beside = engine_graphs(workload), engine_process(workload), engine_buffers(workload)
-    return _present(weights), _present(*beside)
+    other_terms = _present(engine_graphs(workload), engine_process(workload), engine_buffers(workload))
+    return _present(weights), other_terms
 
 
 def waking_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
