@@ -241,14 +241,14 @@ class CacheShare:
     @cached_property
     def cache(self) -> int:
         """KV cache that the fraction leaves; 0 or less where it leaves none."""
-        return _cache_bytes(self.size, tuple(self.numbers.items()))
+        return _cache_bytes(self.size, tuple(self.numbers), *self.numbers.values())
 
     @cached_property
     def cache_term(self) -> Term | None:
         """The KV cache; None where the fraction leaves none."""
         if self.cache <= 0:
             return None
-        return _cache_term(self.size, tuple(self.numbers.items()))
+        return _cache_term(self.size, tuple(self.numbers), *self.numbers.values())
 
     @property
     def starts_free(self) -> bool:
@@ -272,15 +272,17 @@ class CacheShare:
 _OF_OWN = (FractionOf.TOTAL, FractionOf.OWN)
 
 
-# Beside most trainers an engine's cache is the same.
-@lru_cache(maxsize=512)
-def _cache_bytes(size: Size, numbers: tuple[tuple[str, float], ...]) -> int:
-    return bytes_of(size, dict(numbers))
+# Beside most trainers an engine's cache is the same. A number that records what it was computed from is no
+# plain one that it equals.
+@lru_cache(maxsize=512, typed=True)
+def _cache_bytes(size: Size, names: tuple[str, ...], *numbers: float) -> int:
+    return bytes_of(size, dict(zip(names, numbers, strict=True)))
 
 
-@lru_cache(maxsize=512)
-def _cache_term(size: Size, numbers: tuple[tuple[str, float], ...]) -> Term:
-    return stated(Item.KV_CACHE, "kv_cache", size, dict(numbers), evidence=Evidence.MODELLED)
+@lru_cache(maxsize=512, typed=True)
+def _cache_term(size: Size, names: tuple[str, ...], *numbers: float) -> Term:
+    by_name = dict(zip(names, numbers, strict=True))
+    return stated(Item.KV_CACHE, "kv_cache", size, by_name, evidence=Evidence.MODELLED)
 
 
 def _grown(workload: Workload) -> dict[str, float]:
