@@ -87,6 +87,30 @@ def test_keys_that_the_other_configuration_lacks_are_left_out_of_the_command() -
         expect_same(needs["launch"], setting)
 
 
+def test_a_launch_of_the_other_engine_becomes_a_command_of_the_usual_one() -> None:
+    named = SCRIPT.replace(
+        "main_ppo", "main_ppo --config-path=config --config-name='ppo_megatron_trainer.yaml'"
+    )
+    Path("run.sh").write_text(named.replace('"$@"', f"{ACTOR}.megatron.tensor_model_parallel_size=2"))
+    answer = planned("run.sh")
+    assert all(one["needs"] is None for one in settings_of(answer, "megatron"))
+    others = [one for one in answer["plan"]["settings"] if one["strategy"] != "megatron"]
+    assert others
+    for setting in others:
+        needs = setting["needs"]
+        assert needs["options"] == ["--config-name=ppo_trainer"] and not needs["packages"]
+        assert needs["without"] == [f"{ACTOR}.megatron.tensor_model_parallel_size"]
+        expect_same(needs["launch"], setting)
+
+
+def test_a_launch_with_a_configuration_of_its_own_stays_with_it() -> None:
+    Path("mine.yaml").write_text(YAML)
+    Path("run.sh").write_text(SCRIPT.replace("main_ppo", "main_ppo --config-path=. --config-name=mine"))
+    plan = planned("run.sh")["plan"]
+    assert all(one["needs"] is None for one in plan["settings"])
+    assert "names a configuration of its own" in plan["strategies"][1]["reason"]
+
+
 def test_a_yaml_file_becomes_a_command() -> None:
     answer = planned("job.yaml")
     for setting in settings_of(answer, "megatron"):

@@ -18,11 +18,11 @@ from tuner.errors import InputError, TunerError, UnsupportedError
 from tuner.inputs.overrides import CONFIG_OPTIONS, on_command_line
 from tuner.inputs.tree import contains, dotted
 from tuner.language import _
-from tuner.override_text import override_key
 from tuner.plan.answer import ClusterPlan, LaunchNeeds, PlannedSetting
 from tuner.plan.space import same_training
 
 KEY = "strategy"  # of --vary
+_OWN_FOLDER = "config"  # of a trainer's program, beside which it stands
 
 
 def strategies_named(varied: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -82,7 +82,7 @@ def as_started(plan: ClusterPlan, job: JobReading, under: JobReading, premises: 
     base = job.loaded.trainer.other_base(job.loaded, under.loaded, job.given.program)
     if base is None:
         return plan
-    if any(one.text.partition("=")[0] in CONFIG_OPTIONS for one in job.given.arguments):
+    if not all(one in (job.loaded.base.name, _OWN_FOLDER) for one in _named(job)):
         raise UnsupportedError(_("its launch names a configuration of its own"))
     needs = LaunchNeeds(
         program=base.program,
@@ -103,6 +103,16 @@ def as_it_is(plan: ClusterPlan) -> ClusterPlan:
     return replace(plan, settings=tuple(one for one in plan.settings if one.needs is None))
 
 
+def _named(job: JobReading) -> Iterator[str]:
+    """What a launch says of its configuration, by the names of files without their ending."""
+    words = [one.text for one in job.given.arguments]
+    for place, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option in CONFIG_OPTIONS:
+            named = value if equals else "".join(words[place + 1 : place + 2])
+            yield named.strip("'\"").removeprefix("./").removesuffix(".yaml")
+
+
 def _lacking_keys(job: JobReading, under: JobReading) -> Iterator[str]:
     """What the user sets by keys of the job's own configuration that the other one does not have."""
     before, after = job.loaded.settings, under.loaded.settings
@@ -114,7 +124,8 @@ def _lacking_keys(job: JobReading, under: JobReading) -> Iterator[str]:
 
 def _started(setting: PlannedSetting, job: JobReading, needs: LaunchNeeds) -> PlannedSetting:
     """A setting with what it needs: the whole command where the job's own launch cannot just be added to."""
-    if job.given.program and not needs.without and job.given.document is None:
+    given = job.given
+    if given.program and given.document is None and not needs.without and not any(_named(job)):
         return replace(setting, needs=needs)
     overrides = _all_overrides(setting, job, needs.without)
     shown = map(job.loaded.settings.shown_override, overrides)
@@ -129,11 +140,10 @@ def _reads_back(setting: PlannedSetting, job: JobReading, premises: Premises) ->
     """Whether the job with the lines, the options and without the keys is what was planned, and starts."""
     needs, given = setting.needs, job.given
     assert needs is not None  # asked of those alone
-    kept = [one for one in given.arguments if override_key(one.text) not in needs.without]
-    words = (*setting.overrides, *needs.options)
-    if given.document is not None or not given.program:
-        kept, words = [], (*_all_overrides(setting, job, needs.without), *needs.options)
-    arguments = (*kept, *on_command_line(words))
+    kept, lines = given.arguments, setting.overrides
+    if needs.launch:
+        kept, lines = (), _all_overrides(setting, job, needs.without)
+    arguments = (*kept, *on_command_line((*lines, *needs.options)))
     given = replace(given, document=None, program=needs.program, arguments=arguments)
     try:
         read = read_job(given, premises, card=job.card, release=job.release)
