@@ -34,7 +34,10 @@ SPARSE = SmallJob(
 )
 # Calls for each setting that is looked at.
 BOUNDS = {
-    "memory/estimate._make": 3.0,  # phases, of which a job has five to seven
+    "memory/estimate._make": 2.2,  # phases, of which a job has five to seven
+    "memory/estimate.awake": 0.5,  # engines beside a trainer: one for all that it recomputes and batches
+    "rollout/capacity._memory_of": 0.05,  # engines, each with its caches
+    "workload/passes.step_passes": 0.1,  # passes of a trainer: one for all engines
     "timing/estimate.step_time": 0.6,  # steps: what is slower than the best is not asked for its memory
     "generation/rollout.rollout_seconds": 0.05,  # rollouts: one for each engine
     "trainers/proposal_writer.written": 0.05,  # overrides: of settings that are better than those before

@@ -29,6 +29,7 @@ EXAMPLES = options.examples(
     "tuner plan config.yaml --gpu 8xh100-sxm --longest",
     "tuner plan run.sh --gpu 8xh100-sxm --write plans",
     "tuner plan config.yaml --gpu 8xh100-sxm --vary placement=colocated,one-step-off",
+    "tuner plan run.sh --gpu 8xh100-sxm --vary strategy=fsdp,megatron",
     "tuner plan config.yaml --validate 10m",
     "tuner plan config.yaml --gpu 8xh100-sxm --data-rows 7473 --output-format json",
 )
@@ -105,7 +106,8 @@ def plan(
             help=_(
                 "A key that changes the training, which a plan leaves alone by itself, with values to plan "
                 "for. May be repeated: all combinations are planned. placement=colocated,one-step-off,"
-                "fully-async,separate plans where responses are generated, over all divisions of the GPUs."
+                "fully-async,separate plans where responses are generated, over all divisions of the GPUs; "
+                "strategy=fsdp,megatron ranks the settings of both engines together."
             ),
             show_default=False,
         ),

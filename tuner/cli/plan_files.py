@@ -23,12 +23,13 @@ from tuner.inputs.overrides import Argument
 from tuner.inputs.script import is_override
 from tuner.inputs.yaml_file import MAX_BYTES
 from tuner.language import _
+from tuner.other_base import OtherBase
 from tuner.override_text import ADDS, DELETES
 from tuner.plan.answer import PlannedSetting
 from tuner.review.fixes.edits import CannotEditError, applied, changes
 from tuner.review.fixes.plan import ScriptFile, YamlFile, editable
 from tuner.review.fixes.script import LaunchScript
-from tuner.trainers.placement import OtherBase, PlacedLaunch
+from tuner.trainers.placement import PlacedLaunch
 
 if TYPE_CHECKING:
     from tuner.render.settings_view import SettingsView
@@ -75,11 +76,13 @@ def planned_files(answer: PlanAnswer) -> tuple[PlannedFile, ...]:
 
 def _planned_files(answer: PlanAnswer) -> Iterator[PlannedFile]:
     for place, setting in enumerate(answer.plan.settings, start=1):
-        yield PlannedFile(name=f"{_cluster_name(answer.plan.cluster)}-{place}", setting=setting)
+        name = f"{_cluster_name(answer.plan.cluster)}-{place}"
+        yield PlannedFile(name=name, setting=setting, needs=setting.needs)
     others = [row.plan for row in answer.rows if row.plan is not answer.plan]
     for plan in (*others, *([] if answer.more is None else [answer.more])):
         if plan.best is not None:
-            yield PlannedFile(name=f"{_cluster_name(plan.cluster)}-1", setting=plan.best)
+            name = f"{_cluster_name(plan.cluster)}-1"
+            yield PlannedFile(name=name, setting=plan.best, needs=plan.best.needs)
     for place, variant in enumerate(answer.variants, start=1):
         if variant.plan.best is not None:
             name = f"{_cluster_name(variant.plan.cluster)}-varied-{place}"

@@ -17,11 +17,13 @@ from tuner.inputs.named_inputs import is_shell
 from tuner.inputs.overrides import CONFIG_OPTIONS
 from tuner.inputs.secrets import carried, hidden_override
 from tuner.language import _
+from tuner.other_base import OtherBase
 from tuner.override_text import override_key
+from tuner.plan.answer import LaunchNeeds
 from tuner.review.fixes.edits import CannotEditError, applied
 from tuner.review.fixes.script import LaunchScript, Word
 from tuner.review.input_findings import Edit
-from tuner.trainers.placement import OtherBase, PlacedLaunch
+from tuner.trainers.placement import PlacedLaunch
 
 _SHELL = ".sh"
 
@@ -65,6 +67,9 @@ def _in_the_script(
     Raises:
         CannotEditError: it cannot take them.
     """
+    if _without(needs):
+        reason = _("keys stand in it that the other configuration does not have: {keys}")
+        raise CannotEditError(reason.format(keys=", ".join(_without(needs))))
     text = in_its_form(planned.setting, answer, source, words, launch)
     script = LaunchScript(
         path=Path(answer.job.given.source),
@@ -84,6 +89,11 @@ def _in_the_script(
     return FileText(
         suffix=_SHELL, data=applied(text.data, [edit]), words=text.words, takes_launch=text.takes_launch
     )
+
+
+def _without(needs: OtherBase | PlacedLaunch) -> tuple[str, ...]:
+    """Keys of the user's that the other configuration does not have."""
+    return needs.without if isinstance(needs, LaunchNeeds) else ()
 
 
 def _is_file(program: str) -> bool:
@@ -120,7 +130,7 @@ def _alone(
     try:
         with carried():
             job, _said = job_of(source, words, answer.premises)
-            overrides = one_per_key((*own_overrides(job), *planned.setting.overrides))
+            overrides = one_per_key((*own_overrides(job, _without(needs)), *planned.setting.overrides))
             secret = [one for one in overrides if hidden_override(one) != one]
     except TunerError as error:
         raise InputError(str(error)) from None

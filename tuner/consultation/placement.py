@@ -3,7 +3,7 @@
 Each of these trains on older responses than the job does, so none is planned unless somebody names it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -20,9 +20,10 @@ from tuner.field_marks import Seconds
 from tuner.inputs.override_syntax import has_name, override
 from tuner.inputs.tree import contains, dotted, lookup
 from tuner.language import _
+from tuner.other_base import OtherBase
 from tuner.plan.answer import ClusterPlan, PlannedSetting
 from tuner.timing import StepChange, StepTime, change
-from tuner.trainers.placement import OtherBase, PlacedLaunch, Placement, PoolSplit
+from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
 from tuner.workload import Phase
 
 KEY = "placement"  # of --vary
@@ -270,8 +271,8 @@ def _refusal_of(
     return ""
 
 
-def own_overrides(job: JobReading) -> tuple[str, ...]:
-    """Everything that the user sets, as overrides of a program with the same keys.
+def own_overrides(job: JobReading, without: Collection[str] = ()) -> tuple[str, ...]:
+    """Everything that the user sets but for some keys, as overrides of a program with the same keys.
 
     Raises:
         InputError: a key has a name that no override can have.
@@ -279,7 +280,7 @@ def own_overrides(job: JobReading) -> tuple[str, ...]:
     settings = job.loaded.settings
     lines = []
     for path in settings.origins:
-        if not contains(settings.tree, path):
+        if not contains(settings.tree, path) or dotted(path) in without:
             continue  # deleted by what stands behind it
         if not has_name(path):
             raise InputError(_("no override can name the key {key}").format(key=dotted(path)))

@@ -13,6 +13,7 @@ from tuner.consultation.consult import job_of
 from tuner.consultation.given_words import GivenWords
 from tuner.consultation.job import JobReading
 from tuner.consultation.premises import Premises
+from tuner.consultation.strategies import as_started, job_under
 from tuner.errors import InputError, TunerError
 from tuner.gpus import counted
 from tuner.hardware import Cluster
@@ -22,6 +23,7 @@ from tuner.plan.answer import ClusterPlan
 from tuner.plan.layout_axes import undivided
 from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.search import SearchProgress
+from tuner.plan.strategies import together
 
 _DOUBLINGS = 4  # of the nodes, where a job fits on none that were asked about
 _OF_NODE = 8  # GPUs, where a layout needs more than the settings have
@@ -125,6 +127,35 @@ class ClusterQuestion(GivenWords, frozen=True, kw_only=True):
     watch: Watch | None
     given: tuple[str, ...]  # of the words, what the user's own configuration does not have
     undivided: tuple[str, ...]  # have every model lie on as few GPUs as there are
+    strategies: tuple[str, ...] = ()  # of the trainer's engine, planned together; none: the job's own
+
+
+def planned_by_strategy(
+    asked: ClusterQuestion, job: JobReading, premises: Premises, before: tuple[str, ...] = ()
+) -> ClusterPlan:
+    """The plan on the cluster that a job was read for, under every strategy that is asked about.
+
+    Args:
+        asked: what is asked of every cluster.
+        job: read with the overrides ``before``.
+        premises: with which it was read.
+        before: overrides without which the job cannot be read on this cluster.
+    """
+    if not asked.strategies:
+        return planned_on(job, asked.wanted, asked.watch, (*asked.given, *before))
+    plans: list[tuple[str, ClusterPlan]] = []
+    for name in asked.strategies:
+        try:
+            under, lines = job_under(name, job, asked, premises, before)
+            planned = planned_on(under, asked.wanted, asked.watch, (*asked.given, *before, *lines))
+            planned = as_started(planned, job, under, premises)
+        except (TunerError, ValueError) as error:
+            cluster = job.reading.workload.cluster
+            planned = ClusterPlan(cluster=cluster, settings=(), unread=str(error))
+        plans.append((name, planned))
+        if planned.stopped:
+            break
+    return together(plans)
 
 
 def other_plans(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[ClusterPlan]:
@@ -148,8 +179,8 @@ def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster) -> Cluster
 
     def planned(before: tuple[str, ...]) -> ClusterPlan:
         try:
-            other, _premises = job_of(asked.source, (*asked.words, *before), premises)
-            return planned_on(other, asked.wanted, asked.watch, (*asked.given, *before))
+            other, known = job_of(asked.source, (*asked.words, *before), premises)
+            return planned_by_strategy(asked, other, known, before)
         except (TunerError, ValueError) as error:
             return ClusterPlan(cluster=cluster, settings=(), unread=str(error))
 

@@ -27,6 +27,7 @@ from tuner.consultation.planned_clusters import (
     main_job,
     on_more,
     other_plans,
+    planned_by_strategy,
     planned_on,
     undivided_words,
     unheld,
@@ -34,10 +35,12 @@ from tuner.consultation.planned_clusters import (
 )
 from tuner.consultation.premises import Premises
 from tuner.consultation.relaxing import PlannedJob, relaxations_of
+from tuner.consultation.strategies import as_it_is, strategies_named
 from tuner.consultation.until_stopped import UntilStopped
 from tuner.errors import InputError, TunerError
 from tuner.gpus import find_gpu
 from tuner.language import _
+from tuner.other_base import OtherBase
 from tuner.override_text import override_key
 from tuner.plan.answer import ClusterPlan
 from tuner.plan.capacity import CapacityRow, capacity, fewest
@@ -45,7 +48,6 @@ from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.planning import PlanRequest
 from tuner.plan.reasons import Relaxation
 from tuner.plan.trade_off import TradePoint, trade_off
-from tuner.trainers.placement import OtherBase
 
 _MOST_VARIANTS = 16
 
@@ -119,7 +121,8 @@ def plan_answer(
         held: keys that stay, or ``KEY=VALUE`` for those that are set and stay.
         longest: whether to say how long responses may get.
         varied: ``KEY=A,B,C`` for keys that a plan leaves alone by itself: every combination is planned. Under
-            the name ``placement`` it has placements, each of which is planned of the job as it is.
+            the name ``placement`` it has placements, each of which is planned of the job as it is, and under
+            the name ``strategy`` strategies of the trainer's engine, which are planned as one.
         watch: told how far the search of a cluster is.
 
     Raises:
@@ -133,10 +136,10 @@ def plan_answer(
     _expect_keys(job, held)
     priced = _by_card(prices, clusters, job)
     places, varied = placements_named(varied)
+    strategies, varied = strategies_named(varied)
     expect_colocated(job, places)
     combinations = _combinations(varied)
     wanted = PlanRequest(headroom=premises.headroom, held=keys)
-    best = planned_on(job, wanted, watch, (*given, *before))
     undivided = unheld(undivided_words(job), keys)
     asked = ClusterQuestion(
         source=source,
@@ -146,7 +149,10 @@ def plan_answer(
         watch=watch,
         given=given,
         undivided=(*before, *undivided),
+        strategies=strategies,
     )
+    best = planned_by_strategy(asked, job, main, before)
+    own = as_it_is(best)
     until = UntilStopped(stopped=best.stopped)
     plans = [best, *until.all(other_plans(asked, clusters, job), ends=lambda one: one.stopped)]
     fits = any(row.settings for row in plans)
@@ -161,9 +167,9 @@ def plan_answer(
         premises=replace(main, gpu=without_number(main.gpu)),
         plan=partial(_placed_plan, replace(wanted, decides=False), watch),
     )
-    placed = until.all(placement_plans(planner, places, best))
+    placed = until.all(placement_plans(planner, places, own))
     until.stopped = until.stopped or len(placed) < len(places)
-    reach = until.all(_longest(job, best, premises.headroom, before)) if longest else ()
+    reach = until.all(_longest(job, own, premises.headroom, before)) if longest else ()
     planned = PlannedJob(read=job, premises=main, before=before)
     return PlanAnswer(
         job=job,

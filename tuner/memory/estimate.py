@@ -234,7 +234,12 @@ class _Step:
         return PhaseEstimate(phase=phase.phase, own=(*phase.moments, received))
 
 
-_step = lru_cache(maxsize=48)(_Step)  # a proposal changes a pass, or what is beside all of them
+@lru_cache(maxsize=256)  # jobs with another rollout engine have the same
+def _by_phase(passes: tuple[StepPass, ...]) -> Mapping[Phase, StepPass]:
+    return {step_pass.phase: step_pass for step_pass in passes}
+
+
+_step = lru_cache(maxsize=128)(_Step)  # a proposal changes a pass, or what is beside all of them
 
 
 def _patches(batch: Batch, step_pass: StepPass) -> Constant | None:
@@ -288,10 +293,8 @@ class StepMemory:
     @cached_property
     def _steps(self) -> list[tuple[_Step, Mapping[Phase, StepPass]]]:
         """The step as seen from each pipeline stage that can be the fullest, and its passes."""
-        return [
-            (_step(candidate.at_rest), {step_pass.phase: step_pass for step_pass in candidate.passes()})
-            for candidate in stages.candidates(self._workload)
-        ]
+        steps = map(_step, stages.candidates(self._workload.at_rest))
+        return list(zip(steps, map(_by_phase, stages.passes_of_candidates(self._workload)), strict=True))
 
     def phase(self, phase: Phase) -> PhaseEstimate | None:
         """The estimate of one phase, None when the step does not have it."""

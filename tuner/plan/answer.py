@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from tuner.field_marks import Bytes
 from tuner.hardware import Cluster
 from tuner.memory import Estimate
+from tuner.other_base import OtherBase
 from tuner.plan.gpus import step_gpu_hours
 from tuner.plan.packages import PackageGain
 from tuner.timing import Interval, StepTime, change, step_interval
@@ -25,6 +26,17 @@ class PhaseRoom(Struct, frozen=True, kw_only=True):
     spare_bytes: Annotated[int, Meta(description="bytes of the card that it leaves at the upper end")]
 
 
+class LaunchNeeds(OtherBase, frozen=True, kw_only=True):
+    """What a setting needs beside its lines: another configuration of its trainer than the job rests on."""
+
+    without: Annotated[
+        tuple[str, ...], Meta(description="keys of the launch that the other configuration does not have")
+    ] = ()
+    launch: Annotated[
+        tuple[str, ...], Meta(description="the whole command; empty where lines and options are enough")
+    ] = ()
+
+
 class PlannedSetting(Struct, frozen=True, kw_only=True):
     """A setting that starts and fits for certain, as the trainer reads it from its overrides."""
 
@@ -35,6 +47,14 @@ class PlannedSetting(Struct, frozen=True, kw_only=True):
     time: StepTime
     own: bool = False  # the job as it is
     with_package: PackageGain | None = None  # of the first setting alone
+    needs: Annotated[
+        LaunchNeeds | None, Meta(description="beside the lines, to start it; null where they are enough")
+    ] = None
+
+    @property
+    def strategy(self) -> str:
+        """What shards the policy."""
+        return self.workload.actor.engine.backend.value
 
     @property
     def step(self) -> Interval:
@@ -78,6 +98,14 @@ class Trade(Struct, frozen=True, kw_only=True):
     seconds: float
     peak_bytes: Bytes
     overrides: tuple[str, ...]
+
+
+class StrategyBest(Struct, frozen=True, kw_only=True):
+    """The fastest setting of one strategy, where several were asked about."""
+
+    strategy: Annotated[str, Meta(description="as it was asked for")]
+    setting: PlannedSetting | None
+    reason: Annotated[str, Meta(description="why there is none; empty: there is one")] = ""
 
 
 class Rejection(Struct, frozen=True, kw_only=True):
@@ -136,6 +164,9 @@ class ClusterPlan(Struct, frozen=True, kw_only=True):
         Meta(description="what refuses the job as it is, and what lifts it in every setting"),
     ] = ()
     lacking: Lacking | None = None
+    strategies: Annotated[
+        tuple[StrategyBest, ...], Meta(description="of --vary strategy=..., in its order; else empty")
+    ] = ()
     unread: Annotated[str, Meta(description="why the job cannot be read on this cluster; empty: it can")] = ""
 
     @property

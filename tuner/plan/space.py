@@ -4,16 +4,18 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from math import prod
+from typing import cast
 
 from msgspec import Struct
 
-from tuner.advise.differences import Changes, changes, merged
+from tuner.advise.differences import Changes, changes
 from tuner.advise.numerics import weighs_alike
 from tuner.advise.reading import Reading
 from tuner.override_text import override_key
 from tuner.plan.axes import Axis
 from tuner.plan.engine_axes import engine_axes
 from tuner.plan.layout_axes import layout_axes
+from tuner.plan.parts import ChangedParts
 from tuner.plan.pass_axes import pass_axes
 from tuner.plan.state_axes import state_axes
 from tuner.workload import Workload
@@ -59,35 +61,11 @@ class Space(Struct, frozen=True, kw_only=True, dict=True):
 
     def workload(self, choice: Choice) -> Workload:
         """The job with a choice, as far as its options go together."""
-        if not self._last_is_apart:
-            return merged(self.base, self._changes(choice))
-        before = self._before_last.get(choice[:-1])
-        if before is None:  # a search of all settings goes through those of the last axis one after the other
-            before = merged(self.base, self._changes(choice[:-1]))
-            self._before_last.clear()
-            self._before_last[choice[:-1]] = before
-        return merged(before, self.axes[-1].options[choice[-1]].changes)
-
-    def _changes(self, choice: Choice) -> Changes:
-        """The fields that a choice, or the first numbers of one, changes together."""
-        together: dict[tuple[str, ...], object] = {}
-        for one, number in zip(self.axes, choice, strict=False):
-            together.update(one.options[number].changes)
-        return together
+        return cast(Workload, self._changed_parts.of(self.base, choice))
 
     @cached_property
-    def _before_last(self) -> dict[Choice, Workload]:
-        """The job with the last choice that was asked for, all but its last number."""
-        return {}
-
-    @cached_property
-    def _last_is_apart(self) -> bool:
-        """Whether no other axis changes what the last one does, or a part that it is in."""
-        if not self.axes:
-            return False
-        *others, last = [{path for option in one.options for path in option.changes} for one in self.axes]
-        paths = set().union(*others)
-        return not any(path[: len(mine)] == mine[: len(path)] for path in paths for mine in last)
+    def _changed_parts(self) -> ChangedParts:
+        return ChangedParts([[option.changes for option in one.options] for one in self.axes])
 
     @cached_property
     def _cache_axes(self) -> frozenset[int]:

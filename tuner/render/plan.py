@@ -19,6 +19,7 @@ from tuner.render.numbers import gib, parameters, seconds
 from tuner.render.plan_longest import longest_responses
 from tuner.render.plan_measure import deciding_measurements
 from tuner.render.plan_placement import placement_parts
+from tuner.render.plan_strategies import started_otherwise, strategies_compared
 from tuner.render.plan_table import (
     capacity_table,
     job_table,
@@ -127,9 +128,14 @@ def _settings(answer: PlanAnswer) -> Iterator[tuple[Part, ...]]:
     where = cluster_words(answer.plan.cluster)
     if answer.plan.best is None:
         text = _("No plan for {where}") if answer.plan.unread else _("Nothing fits on {where}")
-        yield (Heading(text=text.format(where=where)), *nothing_fits(answer))
+        compared = strategies_compared(answer.plan)
+        yield (Heading(text=text.format(where=where)), *compared, *nothing_fits(answer))
         return
-    yield (Heading(text=_("Best on {where}").format(where=where)), *_ties(answer.plan))
+    yield (
+        Heading(text=_("Best on {where}").format(where=where)),
+        *_ties(answer.plan),
+        *strategies_compared(answer.plan),
+    )
     for setting in answer.plan.settings:
         yield tuple(_setting(setting, answer))
 
@@ -154,7 +160,9 @@ def _setting(setting: PlannedSetting, answer: PlanAnswer) -> Iterator[Part]:
     text = f"{strong(f'{setting.rank}.')} {clauses(_figures(setting, answer))}"
     yield Paragraph(text=text, further=1)
     yield Paragraph(text=_limits(setting), level=1, further=1)
-    if setting.overrides:
+    if setting.needs is not None:
+        yield from started_otherwise(setting, setting.needs)
+    elif setting.overrides:
         yield Paste(lines=tuple(pasted(setting.overrides).split("\n")))
     else:
         yield Paragraph(text=_("The job as it is."), level=1)

@@ -61,8 +61,14 @@ def _figures(point: TradePoint) -> dict[str, object]:
         "unbeaten_by_price": "" if point.unbeaten_by_price is None else _truth(point.unbeaten_by_price),
         "peak_bytes": estimate.worst.peak_bytes,
         "capacity_bytes": estimate.capacity_bytes,
-        "overrides": " ".join(map(pasteable, point.setting.overrides)),
+        "overrides": " ".join(map(pasteable, (*point.setting.overrides, *_options(point)))),
     }
+
+
+def _options(point: TradePoint) -> tuple[str, ...]:
+    """Options of the program that choose the configuration, where a setting needs another."""
+    needs = point.setting.needs
+    return () if needs is None else needs.options
 
 
 def _truth(value: bool) -> str:

@@ -12,7 +12,7 @@ from tuner.consultation.splits import WaitsFor
 from tuner.field_marks import Bytes
 from tuner.findings import Numerics
 from tuner.hardware import Cluster
-from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting
+from tuner.plan.answer import ClusterPlan, Lacking, PlannedSetting, StrategyBest
 from tuner.plan.capacity import CapacityRow
 from tuner.plan.corrections import MeasuredPlan
 from tuner.plan.lengthening import Lengthening
@@ -67,6 +67,12 @@ class SettingReport(PlannedSetting, frozen=True, kw_only=True):
         return self.estimate.host_bytes
 
 
+class StrategyReport(StrategyBest, frozen=True, kw_only=True):
+    """The fastest setting of one strategy, where several were asked about."""
+
+    setting: Annotated[SettingReport | None, Meta(description="null where there is none")] = None
+
+
 class LackingReport(Lacking, frozen=True, kw_only=True):
     """What the setting that comes nearest lacks."""
 
@@ -82,6 +88,9 @@ class ClusterPlanReport(ClusterPlan, frozen=True, kw_only=True):
     cluster: PlanClusterReport
     settings: Annotated[tuple[SettingReport, ...], Meta(description="one of each layout, the fastest first")]
     lacking: Annotated[LackingReport | None, Meta(description="null where something fits")] = None
+    strategies: Annotated[
+        tuple[StrategyReport, ...], Meta(description="of --vary strategy=..., in its order; else empty")
+    ] = ()
 
 
 class CapacityReport(Struct, frozen=True, kw_only=True):
@@ -161,7 +170,7 @@ publish(
     SettingReport,
     "PlannedSettingReport",
     *("rank", "own", "overrides", "seconds", "step_time", "gpu_hours", "price", "whole", "capacity_bytes"),
-    *("host_bytes", "phases", "fullest", "longest", "with_package"),
+    *("host_bytes", "phases", "fullest", "longest", "with_package", "strategy", "needs"),
     types={
         "fullest": Annotated[Phase, Meta(description="the phase with the highest peak")],
         "longest": Annotated[Phase | None, Meta(description="the phase that most of the step goes into")],
@@ -169,8 +178,10 @@ publish(
             PackageGain | None, Meta(description="what a package would bring; null but for the first setting")
         ],
         "gpu_hours": Annotated[float, Meta(description="of a step")],
+        "strategy": Annotated[str, Meta(description="what shards the policy")],
     },
 )
+publish(StrategyReport, "StrategyReport", *("strategy", "setting", "reason"))
 publish(
     PlanClusterReport,
     "PlanClusterReport",
@@ -271,7 +282,13 @@ def _plan(plan: ClusterPlan, answer: PlanAnswer, steps: int | None = None) -> Cl
         cluster=extended(PlanClusterReport, plan.cluster),
         settings=tuple(_setting(setting, answer, steps) for setting in plan.settings),
         lacking=None if plan.lacking is None else extended(LackingReport, plan.lacking),
+        strategies=tuple(_strategy(one, answer, steps) for one in plan.strategies),
     )
+
+
+def _strategy(best: StrategyBest, answer: PlanAnswer, steps: int | None) -> StrategyReport:
+    setting = None if best.setting is None else _setting(best.setting, answer, steps)
+    return extended(StrategyReport, best, setting=setting)
 
 
 def _placement(plan: PlacementPlan, answer: PlanAnswer) -> PlacementReport:

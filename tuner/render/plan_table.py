@@ -130,6 +130,8 @@ def _cells(row: CapacityRow, answer: PlanAnswer) -> Mapping[str, str]:
     if best is None:
         return {**cells, _("step, s"): _("cannot be read") if row.plan.unread else _("does not fit")}
     step, price = best.step, answer.prices.get(cluster.gpu.name)
+    if answer.plan.strategies:
+        cells[_("with")] = best.strategy
     cells[_("step, s")] = around(duration(step.seconds), duration(step.low_s), duration(step.high_s))
     cells[_("GPU-hours")] = small(best.gpu_hours)
     cells[_("efficiency")] = "" if row.efficiency is None else f"{row.efficiency:.0%}"

@@ -35,14 +35,6 @@ class PoolSplit(Struct, frozen=True, kw_only=True):
         return self.generating_nodes * self.generating_gpus_per_node
 
 
-class OtherBase(Struct, frozen=True, kw_only=True):
-    """What a launch needs to rest on another configuration of its trainer than it does."""
-
-    program: str
-    options: Annotated[tuple[str, ...], Meta(description="of the program, before its overrides")]
-    package: Annotated[str, Meta(description="that has to be installed for it; empty: none")] = ""
-
-
 class PlacedLaunch(Struct, frozen=True, kw_only=True):
     """How a release is told to generate elsewhere."""
 

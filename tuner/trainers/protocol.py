@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from tuner.inputs.placed_packages import PlacedPackage
     from tuner.inputs.record.read import RunRecord
     from tuner.inputs.user_input import Count, Processes
+    from tuner.other_base import OtherBase
     from tuner.out_of_memory.stack import Call
-    from tuner.trainers.placement import OtherBase, PlacedLaunch, Placement, PoolSplit
+    from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
     from tuner.workload.engine import Engine
     from tuner.workload.observed_run import ObservedRun
     from tuner.workload.place import FailurePlace
@@ -414,6 +415,18 @@ class Trainer(Protocol):
 
         Raises:
             UnsupportedError: it has no way to, or none for this job.
+        """
+
+    def strategy_lines(self, loaded: "Loaded", workload: Workload, name: str) -> tuple[str, ...]:
+        """Overrides with which the trainer's engine shards otherwise; none where it does so already.
+
+        Args:
+            loaded: the job as it is.
+            workload: what that does.
+            name: of the strategy, as the trainer calls it.
+
+        Raises:
+            UnsupportedError: there is no such strategy, or the release has none for this job.
         """
 
     def other_base(self, before: "Loaded", after: "Loaded", program: str) -> "OtherBase | None":

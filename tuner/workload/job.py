@@ -6,10 +6,13 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tuner.dtypes import DType
 from tuner.enumeration import Enum
 from tuner.hardware import Cluster
 from tuner.model_shape import ModelShape
 from tuner.workload.batch import Batch, Batching, Pass
+from tuner.workload.engine import Backend, Checkpointing, Engine, Parallelism
+from tuner.workload.head import HeadKind, OutputHead
 from tuner.workload.passes import StepPass, step_passes
 from tuner.workload.rollout import Rollout, Service, ServiceRole
 from tuner.workload.step import Actor, Controller, Critic, Phase, Reference, WeightSync
@@ -100,8 +103,19 @@ class Workload(Struct, frozen=True, kw_only=True, cache_hash=True):
 
     @property
     def at_rest(self) -> "Workload":
-        """The job with passes that say nothing: the same for all jobs that differ in passes only."""
+        """The job with passes that say nothing: the same for all jobs that differ in passes only.
+
+        What a pass recomputes is part of it.
+        """
         return _at_rest(self)
+
+    @property
+    def generating(self) -> "Workload":
+        """The job without its trainer: the same for all jobs whose rollout engine is the same.
+
+        What an engine holds of its own, but for a cache that is the smaller for what the trainer holds.
+        """
+        return _generating(self)
 
     @property
     def standing(self) -> "Workload":
@@ -214,14 +228,36 @@ _ANY_PASS = Pass(batching=Batching(dynamic=False, token_budget=1, micro_batch_se
 
 @lru_cache(maxsize=256)
 def _at_rest(workload: Workload) -> Workload:
-    actor, reference, critic = workload.actor, workload.reference, workload.critic
-    log_prob = None if actor.log_prob is None else _ANY_PASS
+    reference, critic = workload.reference, workload.critic
     return replace(
         workload,
-        actor=replace(actor, update=_ANY_PASS, log_prob=log_prob),
-        reference=None if reference is None else replace(reference, log_prob=_ANY_PASS),
-        critic=None if critic is None else replace(critic, update=_ANY_PASS, values=_ANY_PASS),
+        actor=_actor_at_rest(workload.actor),
+        reference=None if reference is None else _reference_at_rest(reference),
+        critic=None if critic is None else _critic_at_rest(critic),
     )
+
+
+# The same part gives the same struct again, so that what is looked up by it is known by its identity.
+@lru_cache(maxsize=256)
+def _actor_at_rest(actor: Actor) -> Actor:
+    log_prob = None if actor.log_prob is None else _ANY_PASS
+    return replace(actor, engine=_engine_at_rest(actor.engine), update=_ANY_PASS, log_prob=log_prob)
+
+
+@lru_cache(maxsize=256)
+def _reference_at_rest(reference: Reference) -> Reference:
+    return replace(reference, engine=_engine_at_rest(reference.engine), log_prob=_ANY_PASS)
+
+
+@lru_cache(maxsize=256)
+def _critic_at_rest(critic: Critic) -> Critic:
+    return replace(critic, engine=_engine_at_rest(critic.engine), update=_ANY_PASS, values=_ANY_PASS)
+
+
+@lru_cache(maxsize=256)
+def _engine_at_rest(engine: Engine) -> Engine:
+    """An engine that recomputes nothing: what it keeps between passes is the same."""
+    return replace(engine, checkpointing=Checkpointing.NONE, recompute_layers=1, recompute_first_layers=None)
 
 
 _ANY_BATCH = Batch(
@@ -244,6 +280,28 @@ def _standing(workload: Workload) -> Workload:
     )
 
 
+_ANY_TRAINER = Actor(
+    engine=Engine(
+        backend=Backend.NOT_MODELLED,
+        parallel=Parallelism(gpus=1),
+        stored_dtype=DType.BFLOAT16,
+        compute_dtype=DType.BFLOAT16,
+        reduce_dtype=DType.BFLOAT16,
+        optimizer_dtype=DType.BFLOAT16,
+        checkpointing=Checkpointing.NONE,
+        packed=True,
+    ),
+    head=OutputHead(kind=HeadKind.LOGITS),
+    update=_ANY_PASS,
+    log_prob=None,
+)
+
+
+@lru_cache(maxsize=256)
+def _generating(workload: Workload) -> Workload:
+    return replace(workload, actor=_ANY_TRAINER, reference=None, critic=None, sync=None, services=())
+
+
 @lru_cache(maxsize=512)  # asked of every job before its bytes and seconds are
 def _unmodelled_engine(workload: Workload) -> str:
     roles = (workload.actor, workload.reference, workload.critic)
@@ -252,7 +310,7 @@ def _unmodelled_engine(workload: Workload) -> str:
 
 @lru_cache(maxsize=256)  # the models, the rules and the advice go through the passes of a job again and again
 def _passes(workload: Workload) -> tuple[StepPass, ...]:
-    return step_passes(
+    return _passes_of(
         workload.model,
         workload.actor,
         workload.reference,
@@ -260,3 +318,6 @@ def _passes(workload: Workload) -> tuple[StepPass, ...]:
         workload.reward,
         generates=workload.rollout is not None,
     )
+
+
+_passes_of = lru_cache(maxsize=256)(step_passes)  # jobs with another rollout engine have the same

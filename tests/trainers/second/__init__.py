@@ -375,6 +375,9 @@ class Minirl(Struct, frozen=True, kw_only=True):
     def behaviours(self, asked: str, nearest: Workload, read: Reader) -> tuple[Behaviour, ...]:
         return (Behaviour(name=f"as {nearest.release}", workload=nearest),)
 
+    def strategy_lines(self, loaded: Loaded, workload: Workload, name: str) -> tuple[str, ...]:
+        raise UnsupportedError("minirl has one strategy")
+
     def other_base(self, before: Loaded, after: Loaded, program: str) -> None:
         return None
 

@@ -1,11 +1,23 @@
 """Pipeline stages: which layers each has, and how many micro-batches it holds at once."""
 
 from functools import lru_cache
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from tuner.model_shape import ModelShape
-from tuner.workload import Engine, Parallelism, Workload
+from tuner.workload import (
+    Actor,
+    Critic,
+    Engine,
+    Parallelism,
+    Reference,
+    Service,
+    ServiceRole,
+    StepPass,
+    Workload,
+)
+from tuner.workload.passes import step_passes
 
 
 @lru_cache(maxsize=256)
@@ -85,6 +97,7 @@ def deepest_pipeline(workload: Workload) -> int:
     return max(engine.parallel.pipeline for engine in engines)
 
 
+@lru_cache(maxsize=256)
 def candidates(workload: Workload) -> tuple[Workload, ...]:
     """A job as seen from each stage that can be the fullest.
 
@@ -92,14 +105,34 @@ def candidates(workload: Workload) -> tuple[Workload, ...]:
     between them differ only in their layers: of all that have the same ones the earliest is fullest.
     """
     stages = deepest_pipeline(workload)
+    return tuple(_seen_from(workload, stage, stages) for stage in _fullest(workload, stages))
+
+
+def passes_of_candidates(workload: Workload) -> tuple[tuple[StepPass, ...], ...]:
+    """The passes of a job as seen from each of :func:`candidates`."""
+    stages = deepest_pipeline(workload)
     if stages == 1:
-        return (workload,)
-    chosen = _unlike_stages(workload.model, workload.actor.engine.parallel, stages)
-    return tuple(_seen_from(workload, stage, stages) for stage in chosen)
+        return (workload.passes(),)
+    return _seen_passes(
+        workload.model,
+        workload.actor,
+        workload.reference,
+        workload.critic,
+        workload.services,
+        _fullest(workload, stages),
+        stages,
+        generates=workload.rollout is not None,
+    )
+
+
+def _fullest(workload: Workload, stages: int) -> tuple[int, ...]:
+    return _unlike_stages(workload.model, workload.actor.engine.parallel, stages)
 
 
 @lru_cache(maxsize=256)
 def _unlike_stages(model: ModelShape, parallel: Parallelism, stages: int) -> tuple[int, ...]:
+    if stages == 1:
+        return (0,)
     chosen = {0, stages - 1}
     kinds: set[tuple[int, int]] = set()
     for stage in range(1, stages - 1):
@@ -112,21 +145,52 @@ def _unlike_stages(model: ModelShape, parallel: Parallelism, stages: int) -> tup
 
 
 def _seen_from(workload: Workload, stage: int, stages: int) -> Workload:
-    stage_workload = workload.with_actor_engine(
-        parallel=at_stage(workload.actor.engine, stage, stages).parallel
-    )
-    if workload.reference is not None:
-        stage_workload = stage_workload.with_reference(
-            engine=at_stage(workload.reference.engine, stage, stages)
-        )
-    if workload.critic is not None:
-        stage_workload = stage_workload.with_critic(engine=at_stage(workload.critic.engine, stage, stages))
+    if stages == 1:
+        return workload
+    reference, critic = workload.reference, workload.critic
     return replace(
-        stage_workload,
-        services=tuple(
-            service
-            if service.engine is None
-            else replace(service, engine=at_stage(service.engine, stage, stages))
-            for service in workload.services
-        ),
+        workload,
+        actor=_at_stage(workload.actor, stage, stages),
+        reference=None if reference is None else _at_stage(reference, stage, stages),
+        critic=None if critic is None else _at_stage(critic, stage, stages),
+        services=tuple(_service_at_stage(service, stage, stages) for service in workload.services),
     )
+
+
+@lru_cache(maxsize=256)  # jobs that differ in their rollout engine alone have the same
+def _seen_passes(
+    model: ModelShape,
+    actor: Actor,
+    reference: Reference | None,
+    critic: Critic | None,
+    services: tuple[Service, ...],
+    chosen: tuple[int, ...],
+    stages: int,
+    *,
+    generates: bool,
+) -> tuple[tuple[StepPass, ...], ...]:
+    reward = next((one for one in services if one.role is ServiceRole.REWARD), None)
+    return tuple(
+        step_passes(
+            model,
+            _at_stage(actor, stage, stages),
+            None if reference is None else _at_stage(reference, stage, stages),
+            None if critic is None else _at_stage(critic, stage, stages),
+            None if reward is None else _service_at_stage(reward, stage, stages),
+            generates=generates,
+        )
+        for stage in chosen
+    )
+
+
+_Role = TypeVar("_Role", Actor, Reference, Critic)
+
+
+def _at_stage(role: _Role, stage: int, stages: int) -> _Role:
+    return replace(role, engine=at_stage(role.engine, stage, stages))
+
+
+def _service_at_stage(service: Service, stage: int, stages: int) -> Service:
+    if service.engine is None:
+        return service
+    return replace(service, engine=at_stage(service.engine, stage, stages))

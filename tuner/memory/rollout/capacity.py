@@ -11,7 +11,7 @@ from tuner.memory.ledger.terms import Term
 from tuner.memory.residents import Residents
 from tuner.memory.rollout.kv_cache import block_tokens, kv_bytes_per_sequence, kv_bytes_per_token
 from tuner.memory.rollout.services import at_service_start, served, services_at_rest
-from tuner.memory.rollout.share import CacheShare, least_cores
+from tuner.memory.rollout.share import CacheShare, least_cores, sizes_of
 from tuner.workload import RolloutEngine, ServiceRole, Workload
 
 _ROLLOUT = N_("the rollout engine")
@@ -63,7 +63,6 @@ class RolloutMemory(Struct, frozen=True, kw_only=True):
         return max(0, self.running_sequences - self.concurrent_sequences)
 
 
-@lru_cache(maxsize=256)  # the estimate asks for it, and so do the time model and the rules
 def rollout_memory(workload: Workload) -> RolloutMemory:
     """The engine's memory on one GPU.
 
@@ -75,23 +74,32 @@ def rollout_memory(workload: Workload) -> RolloutMemory:
 
     Source: vLLM ``v1/core/sched/scheduler.py`` (``schedule``: ``preempt``).
     """
-    share, model, rollout = cache_share(workload), workload.model, workload.generator
-    batch = workload.batch
+    return _memory_of(workload.generating, cache_share(workload).cache)
+
+
+@lru_cache(maxsize=256)  # the estimate asks for it, and so do the time model and the rules
+def _memory_of(workload: Workload, cache: int) -> RolloutMemory:
+    """The memory of an engine, whose trainer leaves it so much for its cache."""
+    model, rollout, batch = workload.model, workload.generator, workload.batch
+    sizes = sizes_of(workload)
     built = _built_tokens(workload)
     room = min(built, batch.room_tokens)
     per_token = kv_bytes_per_token(model, rollout)
-    usable, block = max(0, share.cache), block_tokens(model, rollout)
+    usable, block = max(0, cache), block_tokens(model, rollout)
     cached_sequences = usable // max(1, kv_bytes_per_sequence(model, rollout, room)) * rollout.data_parallel
     admitted = rollout.max_sequences * rollout.data_parallel
-    resident_bytes = share.graphs + share.process + share.buffers
-    awake = share.cache + share.weights + share.activations + resident_bytes
+    resident_bytes = sizes.graphs + sizes.process + sizes.buffers
+    awake = cache + sizes.weights + sizes.activations + resident_bytes
+    asleep = (sizes.weights if rollout.sleeps_with_weights else 0) + (
+        usable if rollout.sleeps_with_cache else 0
+    )
     return RolloutMemory(
-        weight_bytes=share.weights,
-        activation_bytes=share.activations,
-        graph_bytes=share.graphs,
-        kv_bytes=share.cache,
+        weight_bytes=sizes.weights,
+        activation_bytes=sizes.activations,
+        graph_bytes=sizes.graphs,
+        kv_bytes=cache,
         pool_bytes=awake,
-        asleep_bytes=awake if not rollout.frees_memory else resident_bytes + _bytes_while_asleep(share),
+        asleep_bytes=awake if not rollout.frees_memory else resident_bytes + asleep,
         kv_bytes_per_token=per_token,
         kv_tokens=usable // max(1, per_token * block) * block * rollout.data_parallel,
         model_tokens=built,
@@ -112,22 +120,16 @@ def built_sequence_bytes(workload: Workload) -> int:
     )
 
 
-def _bytes_while_asleep(share: CacheShare) -> int:
-    rollout = share.rollout
-    weights = share.weights if rollout.sleeps_with_weights else 0
-    return weights + (max(0, share.cache) if rollout.sleeps_with_cache else 0)
-
-
 def start_doubt(workload: Workload) -> str | None:
     """Why the engine may not start although it can: its cache is only large enough at its largest."""
     if (
         workload.rollout is None
         or start_problems(workload)
-        or _cache_problem(workload, rollout_memory(workload).kv_bytes) is None
+        or _cache_problem(workload.generating, rollout_memory(workload).kv_bytes) is None
     ):
         return None
     share, older = least_shares(workload)[0], workload.generator.older_core
-    if older is not None and _cache_problem(workload, share.cache) is not None:
+    if older is not None and _cache_problem(workload.generating, share.cache) is not None:
         return _(
             "the rollout engine may not start: its share of memory leaves enough for a KV cache "
             "only with the V0 core (VLLM_USE_V1=0 or VLLM_ATTENTION_BACKEND=XFORMERS)"
@@ -138,6 +140,7 @@ def start_doubt(workload: Workload) -> str | None:
     )
 
 
+@lru_cache(maxsize=256)  # beside most trainers an engine's cache is the same
 def _cache_problem(workload: Workload, cache: int, engine: str = _ROLLOUT) -> str | None:
     rollout, model = workload.generator, workload.model
     if rollout.engine is RolloutEngine.TRANSFORMERS:
@@ -175,7 +178,7 @@ def start_problems(workload: Workload) -> tuple[str, ...]:
     if workload.rollout is None:
         return ()
     least = least_shares(workload)
-    problems = [_cache_problem(workload, max(share.cache for share in least))]
+    problems = [_cache_problem(workload.generating, max(share.cache for share in least))]
     if not any(share.starts_free for share in least):
         problems.append(
             _("the rollout engine asks at its start for more memory than the trainer leaves free")
@@ -202,7 +205,7 @@ def _service_problems(workload: Workload, roles: tuple[ServiceRole, ...]) -> Ite
             _SERVICES[service.role],
             least_cores(served_workload, at_service_start(workload, service)),
         )
-        yield _cache_problem(served_workload, max(share.cache for share in least), name)
+        yield _cache_problem(served_workload.generating, max(share.cache for share in least), name)
         if not any(share.starts_free for share in least):
             yield _("{name} asks at its start for more memory than the trainer leaves free").format(
                 name=_(name)

@@ -144,7 +144,7 @@ _CACHE: dict[FractionOf, Size] = {
 }
 
 
-class _Sizes(Struct, frozen=True, kw_only=True):
+class EngineSizes(Struct, frozen=True, kw_only=True):
     """Bytes that the engine takes beside its cache, whatever its fraction is."""
 
     weights: int
@@ -157,11 +157,16 @@ class _Sizes(Struct, frozen=True, kw_only=True):
     added: int  # of the process, after its start
 
 
+def sizes_of(workload: Workload, *, least: bool = False) -> EngineSizes:
+    """What an engine takes, at the low end of what is not derived where the ``least`` is asked for."""
+    return _sizes(workload.generating.standing, least=least)
+
+
 @lru_cache(maxsize=256)  # proposals try one fraction after the other, or leave the engine as it is
-def _sizes(workload: Workload, *, least: bool) -> _Sizes:
+def _sizes(workload: Workload, *, least: bool) -> EngineSizes:
     rollout, graphs, buffers = workload.generator, engine_graphs(workload), engine_buffers(workload)
     if rollout.is_trainer:
-        return _Sizes(
+        return EngineSizes(
             weights=0, activations=0, graphs=0, counted_graphs=0, kernels=0, buffers=0, process=0, added=0
         )
     kernels = 0
@@ -169,7 +174,7 @@ def _sizes(workload: Workload, *, least: bool) -> _Sizes:
         kernels = ENGINE_KERNELS.low if least else ENGINE_KERNELS.typical
     parts = process_parts(workload)
     process = {symbol: part.low if least else part.typical for symbol, part in parts.items()}
-    return _Sizes(
+    return EngineSizes(
         weights=int(engine_weights(workload).bytes),  # explained by its own term
         activations=least_activations(workload) if least else engine_activations(workload).bytes,
         graphs=graphs.bytes,
@@ -191,7 +196,7 @@ class CacheShare:
     def __init__(self, workload: Workload, at_start: Sequence[Term], *, least: bool = False) -> None:
         self.at_start, self.least = at_start, least
         self.rollout = workload.generator
-        sizes = _sizes(workload.standing, least=least)
+        sizes = sizes_of(workload, least=least)
         self.weights, self.activations = sizes.weights, sizes.activations
         self.graphs, self.counted_graphs = sizes.graphs, sizes.counted_graphs
         self.kernels, self.buffers = sizes.kernels, sizes.buffers
@@ -236,14 +241,14 @@ class CacheShare:
     @cached_property
     def cache(self) -> int:
         """KV cache that the fraction leaves; 0 or less where it leaves none."""
-        return bytes_of(self.size, self.numbers)
+        return _cache_bytes(self.size, tuple(self.numbers), *self.numbers.values())
 
     @cached_property
     def cache_term(self) -> Term | None:
         """The KV cache; None where the fraction leaves none."""
         if self.cache <= 0:
             return None
-        return stated(Item.KV_CACHE, "kv_cache", self.size, self.numbers, evidence=Evidence.MODELLED)
+        return _cache_term(self.size, tuple(self.numbers), *self.numbers.values())
 
     @property
     def starts_free(self) -> bool:
@@ -265,6 +270,19 @@ class CacheShare:
 
 
 _OF_OWN = (FractionOf.TOTAL, FractionOf.OWN)
+
+
+# Beside most trainers an engine's cache is the same. A number that records what it was computed from is no
+# plain one that it equals.
+@lru_cache(maxsize=512, typed=True)
+def _cache_bytes(size: Size, names: tuple[str, ...], *numbers: float) -> int:
+    return bytes_of(size, dict(zip(names, numbers, strict=True)))
+
+
+@lru_cache(maxsize=512, typed=True)
+def _cache_term(size: Size, names: tuple[str, ...], *numbers: float) -> Term:
+    by_name = dict(zip(names, numbers, strict=True))
+    return stated(Item.KV_CACHE, "kv_cache", size, by_name, evidence=Evidence.MODELLED)
 
 
 def _grown(workload: Workload) -> dict[str, float]:

@@ -1,5 +1,7 @@
 """The rollout engine as terms: awake, asleep, and with its weights back for new ones."""
 
+from functools import lru_cache
+
 from tuner.memory.ledger.terms import Term
 from tuner.memory.rollout.graphs import engine_graphs
 from tuner.memory.rollout.log_probs import engine_log_probs
@@ -14,9 +16,14 @@ def awake_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
 
     Where its fraction covers context or graphs, larger ones leave a smaller cache, and the sum stays.
     """
-    rollout = workload.generator
-    if rollout.is_trainer:
+    if workload.generator.is_trainer:
         return _present(cache)
+    return (*_awake_beside_cache(workload.generating.standing), *_present(cache))
+
+
+@lru_cache(maxsize=256)  # settings of the trainer are many beside one engine
+def _awake_beside_cache(workload: Workload) -> tuple[Term, ...]:
+    rollout = workload.generator
     return _present(
         engine_weights(workload),
         engine_activations(workload),
@@ -24,7 +31,6 @@ def awake_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
         engine_process(workload, counted=rollout.fraction_of in (FractionOf.TOTAL_OF_ALL, FractionOf.OWN)),
         engine_buffers(workload),
         engine_log_probs(workload),
-        cache,
     )
 
 
@@ -41,10 +47,16 @@ def asleep_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:
         return ()
     if not workload.generator.frees_memory:
         return awake_terms(workload, cache)
-    weights = engine_weights(workload) if workload.generator.sleeps_with_weights else None
+    weight_terms, other_terms = _asleep_beside_cache(workload.generating.standing)
     sleeping_cache = cache if workload.generator.keeps_cache else None
-    process = engine_process(workload)
-    return _present(weights, sleeping_cache, engine_graphs(workload), process, engine_buffers(workload))
+    return (*weight_terms, *_present(sleeping_cache), *other_terms)
+
+
+@lru_cache(maxsize=256)  # as of one that is awake
+def _asleep_beside_cache(workload: Workload) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    weights = engine_weights(workload) if workload.generator.sleeps_with_weights else None
+    other_terms = _present(engine_graphs(workload), engine_process(workload), engine_buffers(workload))
+    return _present(weights), other_terms
 
 
 def waking_terms(workload: Workload, cache: Term | None) -> tuple[Term, ...]:

@@ -12,8 +12,9 @@ from tuner.trainers.verl.releases import RELEASES
 from tuner.workload import Workload
 
 if TYPE_CHECKING:
+    from tuner.other_base import OtherBase
     from tuner.out_of_memory.stack import Call
-    from tuner.trainers.placement import OtherBase, PlacedLaunch, Placement, PoolSplit
+    from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
     from tuner.workload.place import FailurePlace
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "recognises",
     "rules",
     "runs",
+    "strategy_lines",
     "token_bytes",
 ]
 
@@ -77,6 +79,13 @@ def other_base(before: Loaded, after: Loaded, program: str) -> "OtherBase | None
     from tuner.trainers.verl import placements
 
     return placements.other_base(before, after, program)
+
+
+def strategy_lines(loaded: Loaded, workload: Workload, name: str) -> tuple[str, ...]:
+    """What has a job shard otherwise, see :func:`tuner.trainers.verl.strategies.strategy_lines`."""
+    from tuner.trainers.verl import strategies
+
+    return strategies.strategy_lines(loaded, workload, name)
 
 
 def placed(loaded: Loaded, workload: Workload, placement: "Placement", split: "PoolSplit") -> "PlacedLaunch":

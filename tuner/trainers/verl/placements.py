@@ -14,16 +14,18 @@ from tuner.errors import UnsupportedError
 from tuner.inputs.override_syntax import override
 from tuner.inputs.tree import Path, dotted, leaves
 from tuner.language import N_, _
-from tuner.trainers.placement import OtherBase, PlacedLaunch, Placement, PoolSplit
+from tuner.other_base import OtherBase
+from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
 from tuner.trainers.protocol import Loaded
 from tuner.trainers.verl.defaults import CONFIGS
 from tuner.trainers.verl.recipe import Recipe
 from tuner.trainers.verl.recipes_apart import FULLY_ASYNC, ONE_STEP_OFF
 from tuner.trainers.verl.source import source_of
+from tuner.trainers.verl.strategies import packages_of_megatron
 from tuner.versions import at_least
 from tuner.workload import RolloutEngine, Workload
 
-_PROGRAM, _CORE = "verl.trainer.main_ppo", "megatron-core"
+_PROGRAM = "verl.trainer.main_ppo"
 _ROLLOUT = "actor_rollout_ref.rollout"
 _PACKAGED = "0.8.0"  # the first release whose package holds the programs, and not the repository alone
 _ALONE = "0.9.1"  # the first one whose separate mode does without engines on the trainer's GPUs
@@ -56,8 +58,13 @@ def other_base(before: Loaded, after: Loaded, program: str) -> OtherBase | None:
     name = after.base.name
     if name == before.base.name or name not in CONFIGS or before.base.name not in CONFIGS:
         return None
-    package = _CORE if name == CONFIGS[1] else ""
-    return OtherBase(program=program or _PROGRAM, options=(f"--config-name={name}",), package=package)
+    packages = packages_of_megatron(after.version) if name == CONFIGS[1] else ()
+    return OtherBase(
+        program=program or _PROGRAM,
+        options=(f"--config-name={name}",),
+        package=packages[0] if packages else "",
+        packages=packages,
+    )
 
 
 def placed(loaded: Loaded, workload: Workload, placement: Placement, split: PoolSplit) -> PlacedLaunch:

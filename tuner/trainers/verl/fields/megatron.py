@@ -3,8 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from tuner.architectures import Architecture, find_architecture
 from tuner.dtypes import DType
+from tuner.model_shape import ModelShape
 from tuner.trainers.fields import (
     FLAG,
     Assignments,
@@ -19,7 +22,7 @@ from tuner.trainers.verl.fields.adapters import megatron_lora
 from tuner.trainers.verl.fields.megatron_grid import GRID, read_grid
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
-from tuner.workload import Checkpointing, Dispatcher, Engine, HostCopy, Padding
+from tuner.workload import Backend, Checkpointing, Dispatcher, Engine, HostCopy, Padding, Parallelism
 
 #: Whether a converter of Megatron-Bridge turns a fusion on, by the switch that overrides it.
 _BRIDGE_FUSES: dict[str, Callable[[Architecture], bool]] = {
@@ -41,13 +44,22 @@ def read_megatron(context: EngineContext) -> Engine:
     Raises:
         InputError: a value has the wrong type, or the parallel sizes exceed the GPUs.
     """
-    source, role = context.source, context.role
+    # Settings of many grids are read one after the other, and the rest is the same for all of them.
+    engine = context.source.part(
+        f"{context.role}.megatron", _beside_grid, context.role, context.backend, context.model
+    )
+    return replace(engine, parallel=read_grid(context, read_fields(GRID, context)["parallel"]))
+
+
+def _beside_grid(source: ReleaseSettings, role: Role, backend: Backend, model: ModelShape) -> Engine:
+    """An engine as it is on any grid, on that of a single GPU."""
+    context = EngineContext(source=source, role=role, backend=backend, model=model, gpus=1)
     dtype = source.dtype(f"{context.configured_role}.megatron.dtype", default=DType.BFLOAT16)
-    fields = read_fields(MEGATRON[role], context)
-    fields["parallel"] = read_grid(context, fields["parallel"])
+    fields = read_fields(_BESIDE_GRID[role], context)
     return Engine(
         token_bytes=TOKEN_BYTES,
         **fields,
+        parallel=Parallelism(gpus=1),
         stored_dtype=dtype,
         compute_dtype=dtype,
         host_copy=_host_copy(source, role),
@@ -350,4 +362,7 @@ MEGATRON = {
         field for field in _fields(role) if role not in _NEVER_TRAINED or field.path not in _OF_TRAINED
     )
     for role in (*ROLES, _REWARD)
+}
+_BESIDE_GRID = {
+    role: tuple(field for field in fields if field not in GRID) for role, fields in MEGATRON.items()
 }
