@@ -12,7 +12,7 @@ import pytest
 
 from tuner.timing import assumptions
 from tuner.timing.generation.simulation import simulate
-from tuner.timing.generation.step import seconds_beside_host
+from tuner.timing.generation.step import shown_of_host
 from tuner.timing.spreads import ENDS, ENGINE_ERROR, ENGINE_ERROR_OF_ONE_FACTOR, of_rate
 
 pytestmark = pytest.mark.sampled(3)
@@ -130,7 +130,7 @@ def test_two_steps_of_processes_take_what_both_hosts_and_the_gpu_take_for_one(se
     """As the engine of verl's server took, by what one in a single process took on the same machine."""
     alone, apart = _steps("uni-4-layers", "bare")[sequences], _steps("verl-4-layers", "bare")[sequences]
     gpu = 0.3e-3  # weights of four layers and the head, by their bytes, and their kernels
-    modelled = seconds_beside_host(gpu, 0.0, alone + assumptions.ENGINE_MESSAGES_S)
+    modelled = gpu + shown_of_host(gpu, 0.0, alone + assumptions.ENGINE_MESSAGES_S)
     assert apart == pytest.approx(modelled, rel=0.12)
     assert apart < 0.8 * alone  # no more than half of it would be the longer one's, of two processes
 

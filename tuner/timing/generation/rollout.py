@@ -16,7 +16,7 @@ from tuner.timing.generation.step import (
     decode_step_parts,
     named_parts,
     of_one_engine,
-    seconds_beside_host,
+    shown_of_host,
     step_prices,
 )
 from tuner.timing.responses import PARTS, slowest_responses
@@ -157,9 +157,8 @@ class EngineHost(Struct, frozen=True, eq=False, kw_only=True):
     gpu_s: tuple[float, ...]
     launch_s: tuple[float, ...]
     prepare_s: tuple[float, ...]
-    front_s: tuple[
-        float, ...
-    ] = ()  # in which the front end gives out its tokens, where that is the third one
+    # In which the third process gives out its tokens.
+    front_s: tuple[float, ...] = ()
 
     def then(self, other: "EngineHost") -> "EngineHost":
         """This generation and another behind it, by the same engine."""
@@ -204,10 +203,10 @@ def _waiting_for_processes(engine: EngineHost, launching: float, preparing: floa
     for steps, gpu, launch, prepare, front in zip(
         engine.steps, engine.gpu_s, engine.launch_s, engine.prepare_s, engine.front_s, strict=True
     ):
-        seconds = seconds_beside_host(gpu, launch * launching, prepare * preparing)
-        behind = max(clock, behind) + steps * front * preparing
-        clock += steps * seconds
-        waiting += steps * (seconds - gpu)
+        shown = shown_of_host(gpu, launch * launching, prepare * preparing)
+        behind = (clock if clock > behind else behind) + steps * front * preparing
+        clock += steps * (gpu + shown)
+        waiting += steps * shown
     return waiting + max(0.0, behind - clock)
 
 

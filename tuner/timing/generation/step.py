@@ -148,7 +148,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         if self.crowd and sampled > assume.ENGINE_LOG_PROB_SEQUENCES:
             host += sampled * self.crowd * (sampled - assume.ENGINE_LOG_PROB_SEQUENCES)
         if self.apart:
-            exposed = seconds_beside_host(gpu, launch, host) - gpu - waiting
+            exposed = shown_of_host(gpu, launch, host) - waiting
         else:
             hidden = gpu + waiting - launch if self.overlaps else 0.0
             exposed = host - hidden if host > hidden else 0.0
@@ -161,8 +161,8 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         return weight_read_bytes(self.experts, tokens) / decode_bytes_per_s(self.experts.cluster.gpu)
 
 
-def seconds_beside_host(gpu: float, launch: float, host: float) -> float:
-    """Seconds of a step whose host is two processes, each of which is taken to do half of what prepares it.
+def shown_of_host(gpu: float, launch: float, host: float) -> float:
+    """Seconds of a step in which the GPU waits for two processes, which do half of what prepares it each.
 
     The worker launches a step while the GPU computes the one before. The scheduler asks for another one when
     the tokens of the last but one have come: as long as a step takes from there to its end, one follows
@@ -171,7 +171,9 @@ def seconds_beside_host(gpu: float, launch: float, host: float) -> float:
     Source: vLLM 0.24 ``v1/engine/core.py`` (``step_with_batch_queue``), ``config/vllm.py``
     (``max_concurrent_batches``), ``v1/executor/multiproc_executor.py``.
     """
-    return max(gpu, launch + host / 2, (launch + host + gpu) / 2)
+    if launch > gpu:
+        return launch + host / 2 - gpu
+    return (launch + host - gpu) / 2 if launch + host > gpu else 0.0
 
 
 @lru_cache(maxsize=256)
