@@ -103,7 +103,7 @@ def test_static_and_padded_micro_batches_are_what_they_must_have_room_for() -> N
 
 
 def fixed(workload: Workload) -> int:
-    return largest_micro_batch_tokens(workload.batch, workload.actor_update, fixed=True)
+    return largest_micro_batch_tokens(workload.batch, workload.actor_update, counts_sequences=True)
 
 
 @pytest.mark.parametrize("sequences", [1, 4, 16, 64])

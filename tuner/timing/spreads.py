@@ -8,6 +8,7 @@ from what is published of other cards. None was fitted to a run.
 from math import exp, hypot, log
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.enumeration import Enum
 from tuner.evidence import Evidence
@@ -315,6 +316,20 @@ CAUSES_OF_MEGATRON = {
         corrected_by=Corrected.HOST,
     )
 }
+
+
+def preparing(fixed_share: float) -> SecondsCause:
+    """What prepares the steps of an engine, of whose seconds a share does not grow with their sequences.
+
+    Both parts of a host are slow or fast together, each within what was measured of it.
+    """
+    step, sequence = of_constant("ENGINE_STEP_S"), of_constant("ENGINE_SEQUENCE_S")
+    left = 1 - fixed_share
+    spread = SecondsSpread(
+        fixed_share * step.low + left * sequence.low, fixed_share * step.high + left * sequence.high
+    )
+    return replace(CAUSES["engine"], spread=spread)
+
 
 # What has no entry above: half to twice, and assumed.
 UNKNOWN = SecondsCause(family=SpreadFamily.HOST, spread=SecondsSpread(0.5, 2.0), evidence=Evidence.HEURISTIC)

@@ -47,7 +47,7 @@ def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
     return MicroBatches(count=count, tokens=tokens, sequence_tokens=attended)
 
 
-def largest_micro_batch_tokens(batch: Batch, step_pass: StepPass, *, fixed: bool = False) -> int:
+def largest_micro_batch_tokens(batch: Batch, step_pass: StepPass, *, counts_sequences: bool = False) -> int:
     r"""Tokens on one GPU of the largest micro-batch of a step whose lengths are as expected.
 
     .. math:: \max_j \, t_j / \lceil t_j / B \rceil
@@ -59,9 +59,10 @@ def largest_micro_batch_tokens(batch: Batch, step_pass: StepPass, *, fixed: bool
     step has, not what a job must have room for, which is :func:`~tuner.batching.micro_batch_tokens`.
     That stands where no budget decides or padding is computed as well; it is never exceeded.
 
-    With ``fixed``, micro-batches of so many sequences have the tokens that the largest of them is expected to
-    have in place of all that they must have room for: the last ones, where sequences come as their responses
-    ended, those in the middle where they are sorted, and in any other order the largest of so many.
+    With ``counts_sequences``, micro-batches of so many sequences have the tokens that the largest of them is
+    expected to have in place of all that they must have room for: the last ones, where sequences come as
+    their responses ended, those in the middle where they are sorted, and in any other order the largest of so
+    many.
 
     verl balances by the work of attention, and whole sequences. Of lengths drawn from a log-normal spread or
     evenly, its partition had 0.99 to 1.01 times this on average where a micro-batch holds two sequences or
@@ -74,8 +75,10 @@ def largest_micro_batch_tokens(batch: Batch, step_pass: StepPass, *, fixed: bool
     if not engine.packed:
         return full
     if not step_pass.batching.dynamic:
-        held = _largest_of_fixed(batch, step_pass) / engine.parallel.sequence_split if fixed else full
-        return min(full, in_buckets(ceil(held), engine))
+        if not counts_sequences:
+            return full
+        of_run = _largest_of_sequences(batch, step_pass) / engine.parallel.sequence_split
+        return min(full, in_buckets(ceil(of_run), engine))
     slowest, split = _slowest_rank_mean(batch, step_pass), engine.parallel.sequence_split
     largest = max(
         sequences * length / _in_groups(micro_batches(batch, step_pass, sequence_tokens=length), step_pass)
@@ -85,7 +88,7 @@ def largest_micro_batch_tokens(batch: Batch, step_pass: StepPass, *, fixed: bool
     return min(full, in_buckets(ceil(max(largest, longest) / split), engine))
 
 
-def _largest_of_fixed(batch: Batch, step_pass: StepPass) -> float:
+def _largest_of_sequences(batch: Batch, step_pass: StepPass) -> float:
     """Tokens of the largest micro-batch of a step, each of as many sequences."""
     parallel = step_pass.engine.parallel
     many = min(step_pass.batching.micro_batch_sequences, pass_sequences(batch, step_pass))

@@ -1,6 +1,6 @@
 """Seconds of the rollout: the engine that ends last is simulated, and its steps are priced."""
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil
 
 from msgspec import Struct
@@ -147,7 +147,7 @@ def waiting_seconds(inputs: RolloutInput) -> float:
     return inputs.batch.lengths.tool_seconds or 0.0
 
 
-class EngineHost(Struct, frozen=True, eq=False, kw_only=True):
+class EngineHost(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """What an engine's host does in the steps of a rollout, beside what the GPU does in them."""
 
     overlaps: bool  # it prepares a step while the GPU computes the one before
@@ -157,8 +157,16 @@ class EngineHost(Struct, frozen=True, eq=False, kw_only=True):
     gpu_s: tuple[float, ...]
     launch_s: tuple[float, ...]
     prepare_s: tuple[float, ...]
+    step_s: float = 0.0  # of preparing one of them, whatever its sequences
     # In which the third process gives out its tokens.
     front_s: tuple[float, ...] = ()
+
+    @cached_property
+    def fixed_share(self) -> float:
+        """The share of what prepares its steps that does not grow with their sequences."""
+        pairs = zip(self.steps, self.prepare_s, strict=True)
+        whole = sum([steps * prepare for steps, prepare in pairs])
+        return self.step_s * sum(self.steps) / whole if whole else 0.0
 
     def then(self, other: "EngineHost") -> "EngineHost":
         """This generation and another behind it, by the same engine."""
@@ -282,6 +290,7 @@ def _priced(
         gpu_s=tuple([parts[6] for parts in priced]),
         launch_s=tuple([parts[7] for parts in priced]),
         prepare_s=tuple([parts[8] for parts in priced]),
+        step_s=prices.step,
         front_s=tuple([stretch.sampled * prices.front for stretch in simulated.stretches]),
     )
     if prices.apart:
