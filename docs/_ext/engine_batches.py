@@ -64,6 +64,8 @@ def job_of(batch: dict[str, Any]) -> RolloutInput:
         prefix_caching=True,
         capture_sizes=None,
         cuda_graphs=True,
+        own_process=False,  # as vLLM's ``LLM`` has its worker: in the scheduler's process
+        returns_log_probs=False,
         gpus=1,
     )
     lengths = replace(job.batch.lengths, mean_prompt=batch["prompt_tokens"])

@@ -101,4 +101,4 @@ def test_runs_are_as_the_page_says() -> None:
     assert max(ratios("update_actor", "h800")) < 0.3
     assert max(ratios("update_weights")) < 1
     (generation,) = (row for row in rows() if row["phase"] == "rollout" and "2xa100" in row["case"])
-    assert generation["high_s"] < generation["measured_s"]
+    assert generation["measured_s"] == pytest.approx(1.04 * generation["high_s"], rel=0.005)

@@ -130,6 +130,29 @@ def test_a_listener_hears_what_triton_makes(monkeypatch: pytest.MonkeyPatch) -> 
     assert told == ["vLLM"]
 
 
+def test_steps_of_an_engine_are_told_by_two_lengths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import asyncio
+    from types import SimpleNamespace
+
+    from measure.engine_steps import engine
+    from measure.engine_steps.__main__ import NOTES, starts
+
+    record = recorded("engine-steps-h200.json")
+    assert record["notes"] == list(NOTES)
+    (start,) = [one for name, one in starts(tmp_path).items() if name == "verl-4-layers"]
+    asked: list[int] = []
+
+    async def generate(_prompt: object, tokens: int, _name: str) -> Any:
+        asked.append(tokens)
+        for one in range(tokens):
+            yield one
+
+    monkeypatch.setattr(engine, "_sampling", lambda _way, tokens: tokens)
+    row = asyncio.run(engine._row(SimpleNamespace(generate=generate), start, "verl", 3))
+    assert row.keys() == record["starts"][0]["steps"][0].keys()
+    assert asked == 3 * [30] + 2 * (3 * [30] + 3 * [180])
+
+
 @pytest.mark.parametrize("file", ["loaded-host-h200.json", "loaded-host-transformers-4.json"])
 def test_what_loading_leaves_behind_is_recorded(file: str) -> None:
     from measure.loaded_host.__main__ import NOTES, THRESHOLD

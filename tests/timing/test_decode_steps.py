@@ -30,7 +30,7 @@ def step_seconds(workload: Workload, sequences: int) -> float:
 
 @pytest.mark.parametrize("sequences", [1, 100, 512, 513, 1000])
 def test_the_host_works_beside_the_gpu_or_after_it(sequences: int) -> None:
-    beside = workloads.grpo_7b()
+    beside = workloads.grpo_7b().with_rollout(own_process=False)
     after = beside.with_rollout(overlaps_scheduling=False)
     host = assume.ENGINE_STEP_S + sequences * assume.ENGINE_SEQUENCE_S
     gpu = step_seconds(after, sequences) - host
@@ -80,7 +80,7 @@ def test_a_small_model_waits_for_the_host_and_a_large_one_does_not() -> None:
         inputs = RolloutInput.of(workload.with_rollout(max_sequences=most))
         return waits_for_host(inputs, concurrent_sequences=4096)
 
-    large = workloads.grpo_7b().with_rollout(tensor_parallel=1)
+    large = workloads.grpo_7b().with_rollout(tensor_parallel=1, own_process=False)
     small = large.with_rollout(tensor_parallel=4)  # of whose weights each GPU reads a part
     assert waits(small) and not waits(large)
     assert not waits(small.with_rollout(overlaps_scheduling=False))
@@ -88,6 +88,8 @@ def test_a_small_model_waits_for_the_host_and_a_large_one_does_not() -> None:
     assert not waits(small, 8) and not waits(small, 16)
     assert waits(small.with_rollout(data_parallel=2), 512)  # each engine replays a step of its half
     assert not waits(small, 1024)
+    apart = small.with_rollout(own_process=True)  # half of what the host does is less than the GPU does
+    assert not waits(apart) and waits(apart.with_rollout(capture_sizes=(2048,)), 2048)
 
 
 @pytest.mark.parametrize("ranks", [1, 4])

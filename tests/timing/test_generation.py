@@ -156,7 +156,9 @@ def test_the_interval_of_a_rollout_has_what_a_slow_host_adds_behind_the_gpu() ->
     assert rollout.beside_host(1.0, slowest) > 1.05 * rollout.seconds
     assert rollout.beside_host(1.0) == pytest.approx(rollout.seconds)  # what was asked before is no answer
     assert rollout.beside_host(1.0, slowest) > 1.05 * rollout.seconds
-    unaware = structs.replace(rollout, engine=None)
+    assert rollout.engine is not None
+    idle = structs.replace(rollout.engine, prepare_s=(0.0,) * len(rollout.engine.steps), step_s=0.0)
+    unaware = structs.replace(rollout, engine=idle)
     assert interval([rollout], job.cluster).high_s > interval([unaware], job.cluster).high_s
 
 

@@ -102,6 +102,30 @@ def test_static_and_padded_micro_batches_are_what_they_must_have_room_for() -> N
         assert expected == full
 
 
+def fixed(workload: Workload) -> int:
+    return largest_micro_batch_tokens(workload.batch, workload.actor_update, counts_sequences=True)
+
+
+@pytest.mark.parametrize("sequences", [1, 4, 16, 64])
+def test_a_run_s_micro_batches_of_sequences_have_those_that_ended_last(sequences: int) -> None:
+    """The last ones of a step by arrival, the longest of as many parts; the means of all where it is one."""
+    static = job(1, sequences=64).with_actor(update=workloads.static(sequences))
+    arriving = static.with_batch(ordered_by_arrival=True)
+    expected, means = fixed(arriving), arrival_means(static.batch, 64 // sequences)
+    assert expected == ceil(sequences * means[-1])
+    assert both(arriving)[0] == both(arriving)[1] == sequences * (512 + 2_048)  # what a job is judged by
+    assert sequences * 967 < expected < sequences * (512 + 2_048) or sequences == 64
+    assert sequences * 967 * 0.95 < fixed(static) <= sequences * (512 + 2_048)
+    ordered = static.with_batch(sorted_ranks=True)
+    assert fixed(ordered) == pytest.approx(expected, rel=0.25)
+    assert fixed(static.with_batch(balanced=False)) >= 967 * sequences * 0.99
+
+
+def test_padded_micro_batches_of_a_run_have_what_they_must_have_room_for() -> None:
+    padded = job(1).with_actor(update=workloads.static(4)).with_actor_engine(packed=False)
+    assert fixed(padded) == both(padded)[1]
+
+
 def partition(weights: list[int], parts: int) -> list[list[int]]:
     """Indices by largest differencing, as verl's ``karmarkar_karp`` merges them."""
     heap: list[tuple[int, int, list[tuple[int, list[int]]]]] = []

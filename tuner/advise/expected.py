@@ -25,23 +25,33 @@ class ExpectedPass(Struct, frozen=True, kw_only=True):
     kept_bytes: int  # of freed blocks that PyTorch may hold at most, with no more tokens
 
 
-def expected_passes(workload: Workload) -> dict[Phase, ExpectedPass]:
+def expected_passes(workload: Workload, *, counts_sequences: bool = False) -> dict[Phase, ExpectedPass]:
     """The passes whose largest micro-batch is expected to be smaller than a full one.
 
     Each begins with the blocks that the one before it has left, with a micro-batch as expected as well.
+
+    Args:
+        workload: the job.
+        counts_sequences: whether micro-batches of a number of sequences have tokens as expected too, as those
+            of a run had; a job must have room for their maxima.
     """
     if workload.unmodelled_engine:
         return {}
     passes = {one.phase: one for one in workload.passes()}
     memory = StepMemory(workload)
-    expected = _smaller(workload, memory, passes.values())
+    expected = _smaller(workload, memory, passes.values(), counts_sequences=counts_sequences)
     return _behind(expected, memory, passes) if expected else {}
 
 
-def _smaller(workload: Workload, memory: StepMemory, passes: Iterable[StepPass]) -> dict[Phase, ExpectedPass]:
+def _smaller(
+    workload: Workload, memory: StepMemory, passes: Iterable[StepPass], *, counts_sequences: bool
+) -> dict[Phase, ExpectedPass]:
     batch, expected = workload.batch, {}
     for one in passes:
-        tokens, full = largest_micro_batch_tokens(batch, one), micro_batch_tokens(batch, one)
+        tokens, full = (
+            largest_micro_batch_tokens(batch, one, counts_sequences=counts_sequences),
+            micro_batch_tokens(batch, one),
+        )
         judged = memory.phase(one.phase) if tokens < full else None
         if judged is not None:
             expected[one.phase] = ExpectedPass(

@@ -146,7 +146,7 @@ def observations(advice: Advice, run: ObservedRun) -> Observations:
         if phase in reported or phase in modelled
     )
     memory = _memory(advice, run)
-    expected = expected_passes(advice.workload) if run.peaks else {}
+    expected = expected_passes(advice.workload, counts_sequences=True) if run.peaks else {}
     peaks = tuple(_peak(advice, run, peak, expected.get(peak.phase)) for peak in run.peaks)
     return Observations(
         run=run,

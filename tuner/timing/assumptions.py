@@ -301,27 +301,49 @@ ENGINE_LAUNCH_S = 30e-6
 COMPILED_LAUNCH_S = HOST_LAUNCH_S
 
 #: Seconds of one engine step on the host, whatever the number of sequences: scheduling, input preparation.
-#: The mean of three machines beside which vLLM 0.24 was measured (next): 0, 1.7e-3 and 2.5e-3. Between 0 and
-#: 3e-3: the vLLM V1 announcement (2025) calls it comparable to 5 ms of GPU time.
-ENGINE_STEP_S = 1.4e-3
+#: The mean of three machines that tell it (next): 1.7e-3, 2.3e-3 and 2.5e-3. Between 1.6e-3 and 3e-3: the
+#: vLLM V1 announcement (2025) calls it comparable to 5 ms of GPU time. The fourth machine ran 256 sequences
+#: and more, which say nothing of it.
+ENGINE_STEP_S = 2.2e-3
 
 #: Seconds of one engine step on the host per running sequence: the scheduler, the inputs and the handling of
-#: outputs loop over them in Python, in one process. The mean of three machines, on each of which the host
+#: outputs loop over them in Python, in one process. The mean of four machines, on each of which the host
 #: decided how long steps of Qwen2.5-1.5B took: 24e-6 beside an H200, whose steps of 256 sequences took 5.7 to
 #: 6.0 ms and those of 512 took 12.3 ms and more, where weights and cache are read in 3.3 and 5.8 (vLLM 0.24,
 #: ``tuner validate``, 2026-11-22); 34e-6 and 64e-6 beside two H100 whose hosts are virtual machines, whose
 #: steps of 50, 124 and 190 sequences took 4.2, 7.6 and 10.0 ms and 4.9, 10.1 and 14.9 ms in their means (vLLM
-#: 0.24, ``python -m measure.generation``, 2026-11-24 and 28). Between 20e-6 and 75e-6.
-#:
-#: A server's front end works beside that, in a process of its own: behind verl's, which asks for every token
-#: as it comes and for its text, it takes 23e-6 to 32e-6 for each sequence of a step, and 6e-6 where only the
-#: whole response is asked for (vLLM 0.24 ``v1/engine/output_processor.py``, processor seconds on an EPYC,
-#: 2026-11-29). That is less than the process of the scheduler takes, so that no term of a server has it.
-ENGINE_SEQUENCE_S = 40e-6
+#: 0.24, ``python -m measure.generation``, 2026-11-24 and 28); 26e-6 beside another H200, where four layers of
+#: it took 2.3, 2.7, 3.9 and 5.5 ms for 1, 16, 64 and 128 sequences (``python -m measure.engine_steps``,
+#: ``docs/validation/data/engine-steps-h200.json``). Between 20e-6 and 75e-6.
+ENGINE_SEQUENCE_S = 37e-6
+
+#: Seconds in which a step's orders go to an engine's worker in another process and its tokens come back.
+#: Between 0.2e-3 and 0.7e-3: what two steps took longer, with the GPU's part of one, than the step of an
+#: engine whose worker is in the scheduler's process, for 1 to 64 sequences, less 0.3e-3 for that part (last
+#: file above).
+ENGINE_MESSAGES_S = 0.45e-3
+
+#: Seconds that log-probabilities take of a step in the processes of a server's engine, whatever the number of
+#: sequences: kernels that gather them, copies to the host, lists and messages. Between 0.4e-3 and 1.0e-3, the
+#: same measurement with and without them.
+SERVED_LOG_PROBS_S = 0.8e-3
+
+#: The same of each sequence. Between 1e-6 and 24e-6 (as above).
+SERVED_LOG_PROB_S = 15e-6
+
+#: What a server's front end takes of a step for each sequence, in a process of its own: behind verl's, which
+#: asks for every token as it comes and for its text. Between 23e-6 and 32e-6, and 6e-6 where only the whole
+#: response is asked for (vLLM 0.24 ``v1/engine/output_processor.py``, processor seconds on an EPYC,
+#: 2026-11-29).
+FRONT_END_S = 28e-6
+
+#: The same with the token's log-probability. Between 40e-6 and 75e-6: processor seconds of steps of 64 to 256
+#: sequences beside an H200 (``measure.engine_steps``, as above).
+FRONT_END_LOG_PROB_S = 50e-6
 
 #: What the front end takes for each sequence of a step in the trainer's process, where it comes behind the
-#: scheduler: the part above where the whole response is asked for. vLLM 0.8.5 ``config.py:1726`` has both in
-#: one process behind an external launcher, which verl's workers up to 0.6 are.
+#: scheduler: that of a server where the whole response is asked for. vLLM 0.8.5 ``config.py:1726`` has both
+#: in one process behind an external launcher, which verl's workers up to 0.6 are.
 ENGINE_OUTPUT_S = 6e-6
 
 #: The same of vLLM before 0.8: Python objects of every sequence are scheduled, made into inputs and made of

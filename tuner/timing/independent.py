@@ -63,9 +63,22 @@ def ends_of_unknowns(phases: Sequence[PhaseTime], cluster: Cluster) -> dict[str,
                 ends.add(unknown, less, more)
         for one in time.ranges:
             ends.add(one.family.value, one.low_s, one.high_s)
-    whole = sum(time.seconds for time in phases)
+    whole = sum(_seconds_of_runs(time) for time in phases)
     ends.add(SpreadFamily.RUNS.value, (spreads.RUNS.low - 1) * whole, (spreads.RUNS.high - 1) * whole)
     return {unknown: (ends.low[unknown], ends.high[unknown]) for unknown in ends.low}
+
+
+def _seconds_of_runs(time: PhaseTime) -> float:
+    """Seconds that other runs of the kind may differ in beside everything else.
+
+    How far they do is told by utilizations of updates, whose kernels fill the time. Of a generation these say
+    nothing of what its engine's host takes, of which it is known how far hosts differ, nor of when a trainer
+    looks whether it has ended.
+    """
+    if time.engine is None:
+        return time.seconds
+    apart = (SpreadFamily.HOST, SpreadFamily.POLLING)
+    return sum([seconds for name, seconds in time.parts if _cause_of(time, name).family not in apart])
 
 
 def _waits(time: PhaseTime, cluster: Cluster) -> Iterator[tuple[str, _Addends]]:
@@ -76,10 +89,13 @@ def _waits(time: PhaseTime, cluster: Cluster) -> Iterator[tuple[str, _Addends]]:
     if time.job is None and time.engine is None:
         return
     for name in [_WAITING] if time.engine is None else [_WAITING, _PREPARING]:
-        spread = spread_on(_cause_of(time, name), cluster)
+        cause = _cause_of(time, name)
+        if name is _PREPARING and time.engine is not None:
+            cause = spreads.preparing(time.engine.fixed_share)
+        spread = spread_on(cause, cluster)
         factors = [(end,) if name is _WAITING else (1.0, end) for end in (spread.low, spread.high)]
         less, more = (time.beside_host(*factor) - time.seconds for factor in factors)
-        addends = _addends_of(time, name, cluster)
+        addends = _addends(name, cause, cluster) if name is _PREPARING else _addends_of(time, name, cluster)
         yield (
             name,
             tuple(

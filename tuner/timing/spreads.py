@@ -8,6 +8,7 @@ from what is published of other cards. None was fitted to a run.
 from math import exp, hypot, log
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tuner.enumeration import Enum
 from tuner.evidence import Evidence
@@ -77,7 +78,7 @@ ENDS = {
     "ENGINE_ALL_REDUCE_S": (5e-6, 20e-6),
     "ENGINE_LAUNCH_S": (13e-6, 55e-6),
     "ENGINE_SEQUENCE_S": (20e-6, 75e-6),
-    "ENGINE_STEP_S": (0.0, 3e-3),
+    "ENGINE_STEP_S": (1.6e-3, 3e-3),
     "FREED_SHARE": (0.1, 0.9),
     "FRESH_BYTES_PER_S": (GIGA, 4 * GIGA),
     "GIVEN_BACK_BYTES_PER_S": (0.25e12, 2.6e12),
@@ -149,7 +150,7 @@ HOST_ERROR = 0.52
 ENGINE_ERROR = 0.11
 
 #: The same where one factor stands for both.
-ENGINE_ERROR_OF_ONE_FACTOR = 0.21
+ENGINE_ERROR_OF_ONE_FACTOR = 0.24
 
 #: How far two cards of one kind differ in what was not measured on the one at hand: rates of matrix products
 #: of an H100 and an H200, which compute alike, lie within that of each other from 2,048 rows on.
@@ -315,6 +316,20 @@ CAUSES_OF_MEGATRON = {
         corrected_by=Corrected.HOST,
     )
 }
+
+
+def preparing(fixed_share: float) -> SecondsCause:
+    """What prepares the steps of an engine, of whose seconds a share does not grow with their sequences.
+
+    Both parts of a host are slow or fast together, each within what was measured of it.
+    """
+    step, sequence = of_constant("ENGINE_STEP_S"), of_constant("ENGINE_SEQUENCE_S")
+    left = 1 - fixed_share
+    spread = SecondsSpread(
+        fixed_share * step.low + left * sequence.low, fixed_share * step.high + left * sequence.high
+    )
+    return replace(CAUSES["engine"], spread=spread)
+
 
 # What has no entry above: half to twice, and assumed.
 UNKNOWN = SecondsCause(family=SpreadFamily.HOST, spread=SecondsSpread(0.5, 2.0), evidence=Evidence.HEURISTIC)

@@ -47,7 +47,7 @@ def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
     return MicroBatches(count=count, tokens=tokens, sequence_tokens=attended)
 
 
-def largest_micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
+def largest_micro_batch_tokens(batch: Batch, step_pass: StepPass, *, counts_sequences: bool = False) -> int:
     r"""Tokens on one GPU of the largest micro-batch of a step whose lengths are as expected.
 
     .. math:: \max_j \, t_j / \lceil t_j / B \rceil
@@ -59,6 +59,11 @@ def largest_micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
     step has, not what a job must have room for, which is :func:`~tuner.batching.micro_batch_tokens`.
     That stands where no budget decides or padding is computed as well; it is never exceeded.
 
+    With ``counts_sequences``, micro-batches of so many sequences have the tokens that the largest of them is
+    expected to have in place of all that they must have room for: the last ones, where sequences come as
+    their responses ended, those in the middle where they are sorted, and in any other order the largest of so
+    many.
+
     verl balances by the work of attention, and whole sequences. Of lengths drawn from a log-normal spread or
     evenly, its partition had 0.99 to 1.01 times this on average where a micro-batch holds two sequences or
     more (8 to 512 sequences in 2 to 70 micro-batches).
@@ -67,8 +72,13 @@ def largest_micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
     """
     full = micro_batch_tokens(batch, step_pass)
     engine, sequences = step_pass.engine, pass_sequences(batch, step_pass)
-    if not step_pass.batching.dynamic or not engine.packed:
+    if not engine.packed:
         return full
+    if not step_pass.batching.dynamic:
+        if not counts_sequences:
+            return full
+        of_run = _largest_of_sequences(batch, step_pass) / engine.parallel.sequence_split
+        return min(full, in_buckets(ceil(of_run), engine))
     slowest, split = _slowest_rank_mean(batch, step_pass), engine.parallel.sequence_split
     largest = max(
         sequences * length / _in_groups(micro_batches(batch, step_pass, sequence_tokens=length), step_pass)
@@ -76,6 +86,22 @@ def largest_micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
     )
     longest = longest_tokens(batch, sequences=sequences * engine.parallel.data)
     return min(full, in_buckets(ceil(max(largest, longest) / split), engine))
+
+
+def _largest_of_sequences(batch: Batch, step_pass: StepPass) -> float:
+    """Tokens of the largest micro-batch of a step, each of as many sequences."""
+    parallel = step_pass.engine.parallel
+    many = min(step_pass.batching.micro_batch_sequences, pass_sequences(batch, step_pass))
+    parts = ceil(local_sequences(batch, step_pass.engine, optimizer_step=False) / many)
+    if not batch.balanced:
+        mean = slowest_mean(batch, sequences=many, ranks=parts * parallel.data)
+    elif batch.sorted_ranks:
+        mean = sorted_means(batch, ceil(parts / 2))[-1]
+    elif batch.ordered_by_arrival:
+        mean = arrival_means(batch, parts)[-1]
+    else:
+        mean = slowest_mean(batch, sequences=many, ranks=parts * parallel.data, drawn=1 / parts)
+    return many * mean
 
 
 def _slowest_rank_mean(batch: Batch, step_pass: StepPass) -> float:

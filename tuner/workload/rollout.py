@@ -108,6 +108,17 @@ class Rollout(Struct, frozen=True, kw_only=True, cache_hash=True):
         return _unsized(self)
 
     @property
+    def worker_apart(self) -> bool:
+        """Whether the engine's worker runs beside its scheduler, in another process, one step ahead of it.
+
+        Source: verl 0.7.1 to 0.9.1 ``workers/rollout/vllm_rollout/vllm_async_server.py``
+        (``distributed_executor_backend``: ``mp``).
+        """
+        served = self.engine is RolloutEngine.VLLM and self.own_process
+        ahead = self.overlaps_scheduling and not self.first_core and self.pipeline_parallel == 1
+        return served and ahead
+
+    @property
     def is_trainer(self) -> bool:
         """Whether the trainer's own model generates, with no engine beside it."""
         return self.engine is RolloutEngine.TRANSFORMERS

@@ -60,7 +60,7 @@ def write_materials(plan: Plan, folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     model = folder / plan.config.name
     _write_config(plan.config, model)
-    tokenizer = _write_tokenizer(model)
+    tokenizer = write_tokenizer(model)
     (folder / "reward.py").write_text(_REWARD)
     loop = {
         "name": "drawn_lengths",
@@ -85,7 +85,7 @@ def _write_config(config: FoundConfig, folder: Path) -> None:
     (folder / "generation_config.json").write_text(json.dumps(generation))
 
 
-def _write_tokenizer(folder: Path) -> Any:
+def write_tokenizer(folder: Path) -> Any:
     """Byte pairs of a few words, filled up to the size of Qwen's vocabulary."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import AutoTokenizer, PreTrainedTokenizerFast

@@ -1,6 +1,6 @@
 """Seconds of the rollout: the engine that ends last is simulated, and its steps are priced."""
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from tuner.timing.generation.step import (
     decode_step_parts,
     named_parts,
     of_one_engine,
+    shown_of_host,
     step_prices,
 )
 from tuner.timing.responses import PARTS, slowest_responses
@@ -146,15 +147,26 @@ def waiting_seconds(inputs: RolloutInput) -> float:
     return inputs.batch.lengths.tool_seconds or 0.0
 
 
-class EngineHost(Struct, frozen=True, eq=False, kw_only=True):
+class EngineHost(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """What an engine's host does in the steps of a rollout, beside what the GPU does in them."""
 
     overlaps: bool  # it prepares a step while the GPU computes the one before
+    apart: bool = False  # in two processes, with a third one behind them that gives out the tokens
     # Of each stretch its steps, and of one of them the GPU's seconds, those of launching it, of preparing it.
     steps: tuple[float, ...]
     gpu_s: tuple[float, ...]
     launch_s: tuple[float, ...]
     prepare_s: tuple[float, ...]
+    step_s: float = 0.0  # of preparing one of them, whatever its sequences
+    # In which the third process gives out its tokens.
+    front_s: tuple[float, ...] = ()
+
+    @cached_property
+    def fixed_share(self) -> float:
+        """The share of what prepares its steps that does not grow with their sequences."""
+        pairs = zip(self.steps, self.prepare_s, strict=True)
+        whole = sum([steps * prepare for steps, prepare in pairs])
+        return self.step_s * sum(self.steps) / whole if whole else 0.0
 
     def then(self, other: "EngineHost") -> "EngineHost":
         """This generation and another behind it, by the same engine."""
@@ -164,6 +176,7 @@ class EngineHost(Struct, frozen=True, eq=False, kw_only=True):
             gpu_s=self.gpu_s + other.gpu_s,
             launch_s=self.launch_s + other.launch_s,
             prepare_s=self.prepare_s + other.prepare_s,
+            front_s=self.front_s + other.front_s,
         )
 
 
@@ -176,6 +189,8 @@ def waiting_for(engine: EngineHost, launching: float, preparing: float) -> float
         launching: times as long as typical that it takes to launch kernels.
         preparing: the same of preparing steps.
     """
+    if engine.apart:
+        return _waiting_for_processes(engine, launching, preparing)
     total = 0.0
     for steps, gpu, launch, prepare in zip(
         engine.steps, engine.gpu_s, engine.launch_s, engine.prepare_s, strict=True
@@ -185,6 +200,22 @@ def waiting_for(engine: EngineHost, launching: float, preparing: float) -> float
         waiting = launch + prepare - gpu if engine.overlaps else launch - gpu
         total += steps * (max(0.0, waiting) + (0.0 if engine.overlaps else prepare))
     return total
+
+
+def _waiting_for_processes(engine: EngineHost, launching: float, preparing: float) -> float:
+    """Seconds in which the GPU waits for three processes: scheduler, worker and front end.
+
+    The front end falls behind where it takes longer than a step, and catches up in shorter ones.
+    """
+    clock = behind = waiting = 0.0
+    for steps, gpu, launch, prepare, front in zip(
+        engine.steps, engine.gpu_s, engine.launch_s, engine.prepare_s, engine.front_s, strict=True
+    ):
+        shown = shown_of_host(gpu, launch * launching, prepare * preparing)
+        behind = (clock if clock > behind else behind) + steps * front * preparing
+        clock += steps * (gpu + shown)
+        waiting += steps * shown
+    return waiting + max(0.0, behind - clock)
 
 
 class RolloutSeconds(Struct, frozen=True, kw_only=True, eq=False):
@@ -254,11 +285,16 @@ def _priced(
     # Columns, not rows: processes remember many rollouts, and a row for each stretch would be most of it.
     host = EngineHost(
         overlaps=prices.overlaps,
+        apart=prices.apart,
         steps=tuple([stretch.steps for stretch in simulated.stretches]),
         gpu_s=tuple([parts[6] for parts in priced]),
         launch_s=tuple([parts[7] for parts in priced]),
         prepare_s=tuple([parts[8] for parts in priced]),
+        step_s=prices.step,
+        front_s=tuple([stretch.sampled * prices.front for stretch in simulated.stretches]),
     )
+    if prices.apart:
+        engine = max(engine, _waiting_for_processes(host, 1.0, 1.0) - launch)
     return (decode, prefill, reductions, gaps, launch, engine), simulated.idle_s, host
 
 
@@ -268,9 +304,17 @@ def waits_for_host(inputs: RolloutInput, *, concurrent_sequences: int) -> bool:
     More sequences then take as much longer: all that they could save is the host's time of a step that
     does not grow with them, of which little is known. Kernels that it launches one by one are another
     matter: their number does not grow.
+
+    Where two processes of the host share its work, each of them decides by itself where its half takes longer
+    than the GPU.
     """
     rollout = inputs.rollout
     if not rollout.overlaps_scheduling:
         return False
     most = generation(inputs, concurrent_sequences=concurrent_sequences).most_running * rollout.data_parallel
-    return is_replayed(inputs, of_one_engine(inputs, most)) and decode_step_parts(inputs, most)["engine"] > 0
+    if not is_replayed(inputs, of_one_engine(inputs, most)):
+        return False
+    parts = decode_step_parts(inputs, most)
+    gpu = sum(parts.values()) - parts["engine"]
+    # With half of the host's time h above that of the GPU, g, what shows of it is (h - g) / 2 > g / 2.
+    return parts["engine"] > (gpu / 2 if rollout.worker_apart else 0)

@@ -4,7 +4,9 @@ r"""Seconds of one step of the rollout engine: the GPU's, those in which it wait
     t &= \max\left(t_{GPU}, t_{launch}\right) + t_{host} \\
     t_{GPU} &= \max\left(t_{weights}, \frac{2 P T}{F_T}\right) + t_{cache} + t_{prompts}
     + t_{sampling} + t_{reductions} + L \, n \, t_{gap} + A \, t_{adapter} \\
-    t_{host} &= t_{step} + N \left(t_{sequence} + \max(0, N - N_0) \, t_{crowd}\right)
+    t_{host} &= t_{step} + N \left(t_{sequence} + \max(0, N - N_0) \, t_{crowd}\right) \\
+    t_{apart} &= \max\left(t_{GPU}, t_{launch} + \frac{t_{host}}{2},
+    \frac{t_{launch} + t_{host} + t_{GPU}}{2}\right)
 
 Weights are read for the T tokens of the step and multiplied with them, at the rate that products of so many
 tokens with such layers reach; the cache is read for the N sequences that decode. Both are read at rates that
@@ -13,7 +15,11 @@ were measured by size, experts at one rate. Between the n other kernels of each 
 more than 8192 tokens as well, are
 launched by the host one after the other, torch's own operators among them, and the step takes no less than
 that. The host's own time comes
-after the GPU's, or beside it where the engine prepares one step while the GPU computes the one before. The
+after the GPU's, or beside it where the engine prepares one step while the GPU computes the one before. Where
+its worker has a process of its own, as in verl's servers since 0.7.1, scheduler and worker share that time
+and messages between them are part of it; no more than two steps are on their way at once, so that the
+scheduler waits with the next until the tokens of the last but one are there, and two steps take no less than
+what both hosts and the GPU take for one. The
 last term is that of log-probabilities, which an engine in the trainer's process keeps as objects of Python:
 the more sequences beyond :math:`N_0`, the longer for each. The
 reductions are those of tensor parallelism, with the gathering of the N sequences' logits, of which each rank
@@ -68,6 +74,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     largest_graph: float  # sequences of the largest step that a CUDA graph replays
     longest_graph: float = inf  # tokens of the longest sequence of a step that one replays
     overlaps: bool  # the host prepares a step while the GPU computes the one before
+    apart: bool = False  # and half of it in another process, with two steps on their way at most
     weights: TokenCurve | None  # reading them, by tokens; None where experts are among them
     products: TokenCurve
     cache: Plane  # reading it, by visible keys and by sequences that decode
@@ -85,6 +92,7 @@ class StepPrices(Struct, frozen=True, kw_only=True):
     step: float  # on the host, each step
     sequence: float  # on the host, each sequence
     crowd: float = 0.0  # on the host, each sequence and each of those beyond the first 64
+    front: float = 0.0  # in a process of its own, which is behind the engine, each sequence
 
     def parts(
         self,
@@ -139,8 +147,11 @@ class StepPrices(Struct, frozen=True, kw_only=True):
         host = self.step + sampled * self.sequence
         if self.crowd and sampled > assume.ENGINE_LOG_PROB_SEQUENCES:
             host += sampled * self.crowd * (sampled - assume.ENGINE_LOG_PROB_SEQUENCES)
-        hidden = gpu + waiting - launch if self.overlaps else 0.0
-        exposed = host - hidden if host > hidden else 0.0
+        if self.apart:
+            exposed = shown_of_host(gpu, launch, host) - waiting
+        else:
+            hidden = gpu + waiting - launch if self.overlaps else 0.0
+            exposed = host - hidden if host > hidden else 0.0
         return decode, prefill, reductions, gaps, waiting, exposed, gpu, launch, host
 
     def _read(self, tokens: float) -> float:
@@ -148,6 +159,21 @@ class StepPrices(Struct, frozen=True, kw_only=True):
             return self.weights.at(tokens)
         assert self.experts is not None
         return weight_read_bytes(self.experts, tokens) / decode_bytes_per_s(self.experts.cluster.gpu)
+
+
+def shown_of_host(gpu: float, launch: float, host: float) -> float:
+    """Seconds of a step in which the GPU waits for two processes, which do half of what prepares it each.
+
+    The worker launches a step while the GPU computes the one before. The scheduler asks for another one when
+    the tokens of the last but one have come: as long as a step takes from there to its end, one follows
+    another at half of that.
+
+    Source: vLLM 0.24 ``v1/engine/core.py`` (``step_with_batch_queue``), ``config/vllm.py``
+    (``max_concurrent_batches``), ``v1/executor/multiproc_executor.py``.
+    """
+    if launch > gpu:
+        return launch + host / 2 - gpu
+    return (launch + host - gpu) / 2 if launch + host > gpu else 0.0
 
 
 @lru_cache(maxsize=256)
@@ -163,7 +189,14 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
     if samples:  # in the trainer's process, whose front end is the first core's own
         sequence += assume.ENGINE_LOG_PROB_S
         sequence += 0.0 if inputs.rollout.first_core else assume.ENGINE_OUTPUT_S
-    gpu, dense = inputs.cluster.gpu, inputs.model.moe is None
+    gpu, dense, apart = inputs.cluster.gpu, inputs.model.moe is None, inputs.rollout.worker_apart
+    step = assume.ENGINE_STEP_S
+    if apart:
+        step += assume.ENGINE_MESSAGES_S
+    returned = apart and inputs.rollout.returns_log_probs
+    if returned:
+        step, sequence = step + assume.SERVED_LOG_PROBS_S, sequence + assume.SERVED_LOG_PROB_S
+    front = (assume.FRONT_END_LOG_PROB_S if returned else assume.FRONT_END_S) if apart else 0.0
     kernels = engine_kernels(inputs)
     measured_kernels = assume.MEASURED_KERNELS if dense else assume.MEASURED_KERNELS_OF_EXPERTS
     return StepPrices(
@@ -172,6 +205,7 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         largest_graph=inf if largest is None else largest,
         longest_graph=inf if longest is None else longest,
         overlaps=inputs.rollout.overlaps_scheduling,
+        apart=apart,
         weights=weight_curve(inputs) if dense else None,
         products=product_curve(inputs),
         cache=cache_plane(inputs),
@@ -186,10 +220,11 @@ def step_prices(inputs: RolloutInput) -> StepPrices:
         adapters=adapted_products(inputs) * assume.ADAPTED_PRODUCT_S,
         launched=engine_launch_seconds(gpu, compiled=is_compiled(inputs)),
         operators=engine_operators(inputs) * assume.BARE_LAUNCH_S / correction(gpu, OperatorFamily.HOST),
-        step=assume.ENGINE_STEP_S / correction(gpu, OperatorFamily.ENGINE),
+        step=step / correction(gpu, OperatorFamily.ENGINE),
         sequence=sequence / correction(gpu, OperatorFamily.ENGINE_SEQUENCE),
         crowd=(assume.ENGINE_LOG_PROB_CROWD_S if samples else 0.0)
         / correction(gpu, OperatorFamily.ENGINE_SEQUENCE),
+        front=front / correction(gpu, OperatorFamily.ENGINE_SEQUENCE),
     )
 
 
@@ -237,7 +272,7 @@ def preparing_seconds(inputs: RolloutInput, sequences: float, seconds: float) ->
     *_causes, gpu, launch, _prepare = prices.priced(running, context, sampled=running, prompt_tokens=0.0)
     slower = assume.DECODE_MEMORY_SHARE / ENDS["DECODE_MEMORY_SHARE"][0]
     if prices.overlaps:
-        host = seconds - launch
+        host = 2 * seconds - launch - gpu if prices.apart else seconds - launch
         decisive = seconds > slower * gpu
     else:
         host = seconds - max(gpu, launch)

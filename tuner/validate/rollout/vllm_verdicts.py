@@ -54,7 +54,7 @@ def _host(planned: PlannedRollout, figures: VllmFigures) -> Iterator[Measurement
     Both together tell a step from each of its sequences. Where they do not, one factor is the geometric mean
     over both. Beside it stand the host's own seconds for each sequence that one has more than the other.
     """
-    inputs = RolloutInput.of(planned.workload)
+    inputs = _as_started(planned)
     typical = _without_factor(inputs)
     steps = {figures.sequences: figures.step_seconds, figures.fewer: figures.fewer_seconds}
     seconds = {sequences: median(taken) for sequences, taken in steps.items() if sequences and taken}
@@ -115,6 +115,20 @@ def _factor(
         tolerance=None if before is None else FACTOR_TOLERANCE,
         details=details,
     )
+
+
+def _as_started(planned: PlannedRollout) -> RolloutInput:
+    """The rollout of the engine that is measured: on one GPU its worker is in the scheduler's process.
+
+    vLLM's own ``LLM`` starts it so, where a trainer's server does not, and nobody asks it for
+    log-probabilities.
+    """
+    inputs = RolloutInput.of(planned.workload)
+    alone = inputs.rollout.replica_gpus == 1
+    rollout = structs.replace(
+        inputs.rollout, own_process=inputs.rollout.own_process and not alone, returns_log_probs=False
+    )
+    return structs.replace(inputs, rollout=rollout)
 
 
 def _without_factor(inputs: RolloutInput) -> RolloutInput:
@@ -208,7 +222,7 @@ def _cache(planned: PlannedRollout, figures: VllmFigures, name: str, what: str) 
 
 def _step(planned: PlannedRollout, figures: VllmFigures, name: str, what: str) -> Measurement:
     """Beside the time model's, which claims no accuracy."""
-    modelled = decode_step_parts(RolloutInput.of(planned.workload), figures.sequences)
+    modelled = decode_step_parts(_as_started(planned), figures.sequences)
     return Measurement(
         name=name,
         what=_("{what}, {sequences:,} sequences of mean length").format(
