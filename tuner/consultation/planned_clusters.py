@@ -19,6 +19,7 @@ from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.override_text import override_key
 from tuner.plan.answer import ClusterPlan
+from tuner.plan.gpus import which_gpus
 from tuner.plan.layout_axes import undivided
 from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.search import SearchProgress
@@ -118,6 +119,21 @@ def planned_on(
     return plan(reading, wanted, prefix=(*before, *sizes), watch=told)
 
 
+class PlannedJob(Struct, frozen=True, kw_only=True):
+    """A job as it was read for its plan."""
+
+    read: JobReading
+    premises: Premises
+    before: tuple[str, ...]  # the overrides without which it cannot be read there
+
+
+class PlannedCluster(Struct, frozen=True, kw_only=True):
+    """A cluster with the plan on it, and the job as it was read for that."""
+
+    plan: ClusterPlan
+    job: PlannedJob | None  # None where it cannot be read there
+
+
 class ClusterQuestion(GivenWords, frozen=True, kw_only=True):
     """What is asked of every cluster alike."""
 
@@ -127,43 +143,45 @@ class ClusterQuestion(GivenWords, frozen=True, kw_only=True):
     undivided: tuple[str, ...]  # have every model lie on as few GPUs as there are
 
 
-def other_plans(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[ClusterPlan]:
+def other_plans(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[PlannedCluster]:
     """The plans on all other clusters that are asked about."""
     own = job.reading.workload.cluster
-    seen = {_identity(own)}
+    seen = {which_gpus(own)}
     for card in clusters.cards:
         for per_node, nodes in _sizes(clusters, own):
             premises = _premises_of(asked.premises, without_number(card), per_node, nodes)
             cluster = replace(own, gpu=choose_card(premises).gpu, gpus_per_node=per_node, nodes=nodes)
-            if _identity(cluster) not in seen:
-                seen.add(_identity(cluster))
+            if which_gpus(cluster) not in seen:
+                seen.add(which_gpus(cluster))
                 planned = _on(asked, premises, cluster)
                 yield planned
-                if planned.stopped:
+                if planned.plan.stopped:
                     return
 
 
-def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster) -> ClusterPlan:
+def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster) -> PlannedCluster:
     """The plan on another cluster than the job's; undivided where it has too few GPUs for the layout."""
 
-    def planned(before: tuple[str, ...]) -> ClusterPlan:
+    def planned(before: tuple[str, ...]) -> PlannedCluster:
         try:
-            other, _premises = job_of(asked.source, (*asked.words, *before), premises)
-            return planned_on(other, asked.wanted, asked.watch, (*asked.given, *before))
+            other, said = job_of(asked.source, (*asked.words, *before), premises)
+            made = planned_on(other, asked.wanted, asked.watch, (*asked.given, *before))
         except (TunerError, ValueError) as error:
-            return ClusterPlan(cluster=cluster, settings=(), unread=str(error))
+            unread = ClusterPlan(cluster=cluster, settings=(), unread=str(error))
+            return PlannedCluster(plan=unread, job=None)
+        return PlannedCluster(plan=made, job=PlannedJob(read=other, premises=said, before=before))
 
     as_it_is = planned(())
-    if not as_it_is.unread or not asked.undivided:
+    if not as_it_is.plan.unread or not asked.undivided:
         return as_it_is
     smaller = planned(asked.undivided)
-    return as_it_is if smaller.unread else smaller
+    return as_it_is if smaller.plan.unread else smaller
 
 
 def planned_for(asked: ClusterQuestion, cluster: Cluster) -> ClusterPlan:
     """The plan on a cluster that nobody asked about."""
     per_node, nodes = cluster.gpus_per_node, cluster.nodes
-    return _on(asked, _premises_of(asked.premises, cluster.gpu.name, per_node, nodes), cluster)
+    return _on(asked, _premises_of(asked.premises, cluster.gpu.name, per_node, nodes), cluster).plan
 
 
 def undivided_words(job: JobReading) -> tuple[str, ...]:
@@ -184,16 +202,12 @@ def on_more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Clus
     for per_node, nodes in sizes:
         premises = _premises_of(asked.premises, without_number(clusters.cards[0]), per_node, nodes)
         cluster = replace(own, gpus_per_node=per_node, nodes=nodes)
-        larger = _on(asked, premises, cluster)
+        larger = _on(asked, premises, cluster).plan
         if larger.settings:
             return larger
         if larger.stopped:
             break
     return None
-
-
-def _identity(cluster: Cluster) -> tuple[str, int, int]:
-    return cluster.gpu.name, cluster.gpus_per_node, cluster.nodes
 
 
 def without_number(card: str | None) -> str | None:

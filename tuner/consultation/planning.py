@@ -1,27 +1,22 @@
 """What ``tuner plan`` answers: a job read for every cluster that is asked about, and planned on each."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import product
 from typing import Annotated
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from tuner.consultation.consult import job_of, steps_of
 from tuner.consultation.given_words import GivenWords
 from tuner.consultation.job import JobReading
 from tuner.consultation.longest_responses import LayoutReach, longest_responses
-from tuner.consultation.placement import (
-    PlacementPlan,
-    Planner,
-    expect_colocated,
-    placement_plans,
-    placements_named,
-)
+from tuner.consultation.placed_clusters import placed_on_all
+from tuner.consultation.placement import PlacementPlan, expect_colocated, placements_named
 from tuner.consultation.planned_clusters import (
     ClusterQuestion,
     Clusters,
+    PlannedCluster,
+    PlannedJob,
     Watch,
     largest_premises,
     main_job,
@@ -33,15 +28,17 @@ from tuner.consultation.planned_clusters import (
     without_number,
 )
 from tuner.consultation.premises import Premises
-from tuner.consultation.relaxing import PlannedJob, relaxations_of
+from tuner.consultation.relaxing import relaxations_of
 from tuner.consultation.until_stopped import UntilStopped
 from tuner.errors import InputError, TunerError
 from tuner.gpus import find_gpu
+from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.override_text import override_key
 from tuner.plan.answer import ClusterPlan
-from tuner.plan.capacity import CapacityRow, capacity, fewest
+from tuner.plan.capacity import CapacityRow, PlacedSetting, capacity, fewest
 from tuner.plan.corrections import MeasuredPlan
+from tuner.plan.gpus import which_gpus
 from tuner.plan.planning import PlanRequest
 from tuner.plan.reasons import Relaxation
 from tuner.plan.trade_off import TradePoint, trade_off
@@ -76,24 +73,28 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     held: tuple[str, ...]
     variants: tuple[Variant, ...] = ()
     longest: tuple[LayoutReach, ...] = ()  # where it was asked for
-    placements: tuple[PlacementPlan, ...] = ()
+    placements: tuple[PlacementPlan, ...] = ()  # cluster by cluster, beginning with that of the plan
     stopped: bool = False  # by the user, before all that was asked for had been planned
     corrections: MeasuredPlan | None = None  # by what was measured, where that was asked for
 
     @property
-    def fewest(self) -> ClusterPlan | None:
-        """The plan on the fewest GPUs on which the job fits for certain."""
-        return fewest(row.plan for row in self.rows)
+    def fewest(self) -> CapacityRow | None:
+        """The fewest GPUs on which the job fits for certain, where it is or elsewhere."""
+        return fewest(self.rows)
 
     @property
     def trade_off(self) -> tuple[TradePoint, ...]:
         """What there is to choose from over numbers, cards and placements, the fastest first."""
-        elsewhere = (
-            (one.placement.value, self.plan.cluster, one.setting)
-            for one in self.placements
-            if one.setting is not None and one.split is not None
-        )
-        return trade_off(self.rows, self.prices, elsewhere)
+        return trade_off(self.rows, self.prices)
+
+    def placements_on(self, cluster: Cluster) -> tuple[PlacementPlan, ...]:
+        """The placements that were planned on a cluster, in the order in which they are asked for."""
+        return tuple(one for one in self.placements if which_gpus(one.cluster) == which_gpus(cluster))
+
+    def placed_best(self, row: CapacityRow) -> PlacementPlan | None:
+        """The placement that is fastest on a cluster; None where the job is that as it is."""
+        named = (one for one in self.placements_on(row.cluster) if one.placement.value == row.placement)
+        return next(named, None)
 
 
 def plan_answer(
@@ -148,30 +149,22 @@ def plan_answer(
         undivided=(*before, *undivided),
     )
     until = UntilStopped(stopped=best.stopped)
-    plans = [best, *until.all(other_plans(asked, clusters, job), ends=lambda one: one.stopped)]
-    fits = any(row.settings for row in plans)
+    main_one = PlannedJob(read=job, premises=main, before=before)
+    others = until.all(other_plans(asked, clusters, job), ends=lambda one: one.plan.stopped)
+    all_plans = (PlannedCluster(plan=best, job=main_one), *others)
+    placed = until.all(placed_on_all(asked, places, all_plans))
+    rows = capacity((one.plan for one in all_plans), map(_placed_setting, placed))
+    fits = any(row.best for row in rows)
     more = () if fits else until.all(_more(asked, clusters, job))
     variants = until.all(_variants(asked, main, before, combinations, job), ends=lambda one: one.plan.stopped)
-    planner = Planner(
-        job=job,
-        source=source,
-        words=(*words, *before),
-        before=(*given, *before),
-        undivided=undivided,
-        premises=replace(main, gpu=without_number(main.gpu)),
-        plan=partial(_placed_plan, replace(wanted, decides=False), watch),
-    )
-    placed = until.all(placement_plans(planner, places, best))
-    until.stopped = until.stopped or len(placed) < len(places)
     reach = until.all(_longest(job, best, premises.headroom, before)) if longest else ()
-    planned = PlannedJob(read=job, premises=main, before=before)
     return PlanAnswer(
         job=job,
         asked=GivenWords(source=source, words=words, premises=largest_premises(premises, clusters)),
         premises=main,
         plan=best,
-        rows=capacity(plans),
-        relaxations=relaxations_of(best, asked, planned, anew=not fits and not until.stopped),
+        rows=rows,
+        relaxations=relaxations_of(best, asked, main_one, anew=not fits and not until.stopped),
         more=more[0] if more else None,
         steps=steps_of(job.loaded, premises.data_rows),
         prices=priced,
@@ -181,6 +174,13 @@ def plan_answer(
         placements=placed,
         stopped=until.stopped,
     )
+
+
+def _placed_setting(plan: PlacementPlan) -> tuple[Cluster, PlacedSetting | None]:
+    """A placement as a row has it; None of what does not fit, and of the job where it is."""
+    if plan.setting is None or plan.split is None:
+        return plan.cluster, None
+    return plan.cluster, PlacedSetting(placement=plan.placement.value, setting=plan.setting)
 
 
 def _more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[ClusterPlan]:
@@ -221,13 +221,6 @@ def _expect_keys(job: JobReading, held: Sequence[str]) -> None:
     for key in map(override_key, held):
         if not job.loaded.settings.takes(key):
             raise InputError(_("--hold {key}: the configuration has no such key").format(key=key))
-
-
-def _placed_plan(
-    wanted: PlanRequest, watch: Watch | None, job: JobReading, before: Sequence[str]
-) -> ClusterPlan:
-    """The plan of a job that is placed elsewhere: nothing else of its training may change for that."""
-    return planned_on(job, wanted, watch, before)
 
 
 def _combinations(varied: Sequence[str]) -> list[tuple[str, ...]]:

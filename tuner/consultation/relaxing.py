@@ -6,13 +6,10 @@ be faster.
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.consultation.consult import job_of
-from tuner.consultation.job import JobReading
-from tuner.consultation.planned_clusters import ClusterQuestion, planned_for, planned_on
-from tuner.consultation.premises import Premises
+from tuner.consultation.planned_clusters import ClusterQuestion, PlannedJob, planned_for, planned_on
 from tuner.errors import TunerError
 from tuner.gpus import find_gpu, gpu_names
 from tuner.hardware import Cluster, Gpu
@@ -25,14 +22,6 @@ from tuner.rules.case import CaseFigures
 _CARDS = 2  # sizes of larger cards that are planned for
 _HALVES = 5  # of the longest response
 _LEAST_TOKENS = 256
-
-
-class PlannedJob(Struct, frozen=True, kw_only=True):
-    """A job as it was read for its plan."""
-
-    read: JobReading
-    premises: Premises
-    before: tuple[str, ...]  # the overrides without which it cannot be read there
 
 
 def relaxations_of(

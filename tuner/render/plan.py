@@ -18,7 +18,7 @@ from tuner.render.lengths import assumed_lengths
 from tuner.render.numbers import gib, parameters, seconds
 from tuner.render.plan_longest import longest_responses
 from tuner.render.plan_measure import deciding_measurements
-from tuner.render.plan_placement import placement_parts
+from tuner.render.plan_placement import placed_lines, placement_parts
 from tuner.render.plan_table import (
     capacity_table,
     job_table,
@@ -28,7 +28,7 @@ from tuner.render.plan_table import (
     trade_off_table,
     variant_table,
 )
-from tuner.render.plan_why import cluster_words, nothing_fits, search_facts
+from tuner.render.plan_why import cluster_words, nothing_fits, row_words, search_facts
 from tuner.render.words import clauses, full_stop, listed, titled, with_note
 from tuner.rules.wording import around, duration
 from tuner.units import BITS, GIB, GIGA
@@ -150,12 +150,15 @@ def _ties(plan: ClusterPlan) -> Iterator[Part]:
         yield Paragraph(text=text.format(count=tied), level=1)
 
 
-def _setting(setting: PlannedSetting, answer: PlanAnswer) -> Iterator[Part]:
+def _setting(
+    setting: PlannedSetting, answer: PlanAnswer, lines: tuple[str, ...] | None = None
+) -> Iterator[Part]:
+    """A setting with what it comes to, and what to paste: its overrides, where nothing else is given."""
     text = f"{strong(f'{setting.rank}.')} {clauses(_figures(setting, answer))}"
     yield Paragraph(text=text, further=1)
     yield Paragraph(text=_limits(setting), level=1, further=1)
     if setting.overrides:
-        yield Paste(lines=tuple(pasted(setting.overrides).split("\n")))
+        yield Paste(lines=lines or tuple(pasted(setting.overrides).split("\n")))
     else:
         yield Paragraph(text=_("The job as it is."), level=1)
     if setting.with_package is not None:
@@ -211,19 +214,20 @@ def _limits(setting: PlannedSetting) -> str:
 
 
 def _fewest(answer: PlanAnswer) -> Iterator[Part]:
-    plan = answer.fewest
-    if plan is None or plan.best is None:
+    row = answer.fewest
+    if row is None or row.least is None:
         asked = listed(dict.fromkeys(cluster_words(row.cluster) for row in answer.rows))
         yield Paragraph(text=_("It fits on none of these for certain: {asked}.").format(asked=asked))
         return
-    yield Heading(text=_("Fewest GPUs: {where}").format(where=cluster_words(plan.cluster)))
-    if plan is answer.plan:
+    yield Heading(text=_("Fewest GPUs: {where}").format(where=row_words(row)))
+    if row.plan is answer.plan:
         yield Paragraph(text=_("On no smaller number that was looked at it is sure to fit."), level=1)
-    else:
-        yield from _setting(plan.best, answer)
+        return
+    placed = answer.placed_best(row) if row.plan.best is None else None
+    yield from _setting(row.least, answer, None if placed is None else placed_lines(placed, row.least))
     launched = answer.job.configuration.processes_per_node
-    if launched is not None and plan is not answer.plan:
+    if launched is not None:
         text = _("{launcher} starts the processes: have it start {gpus} on each node.")
         yield Paragraph(
-            text=user_text(text.format(launcher=launched.text, gpus=plan.cluster.gpus_per_node)), level=1
+            text=user_text(text.format(launcher=launched.text, gpus=row.cluster.gpus_per_node)), level=1
         )

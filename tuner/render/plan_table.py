@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tuner.consultation.planning import PlanAnswer, Variant
 from tuner.language import _
 from tuner.plan.capacity import CapacityRow
+from tuner.plan.gpus import which_gpus
 from tuner.plan.price import whole_job
 from tuner.plan.trade_off import TradePoint
 from tuner.render.columns import columns
@@ -22,6 +23,7 @@ def capacity_table(answer: PlanAnswer) -> Iterator[Part]:
         return
     yield Heading(text=_("Over numbers and cards"))
     yield table_of([_cells(row, answer) for row in answer.rows])
+    yield from _unsure(answer)
     unread: dict[str, list[str]] = {}
     for row in answer.rows:
         if row.plan.unread:
@@ -29,6 +31,23 @@ def capacity_table(answer: PlanAnswer) -> Iterator[Part]:
     for reason, clusters in unread.items():
         text = titled(_("{clusters} cannot be read").format(clusters=listed(clusters)), full_stop(reason))
         yield Paragraph(text=user_text(text), level=1, further=1)
+
+
+def _unsure(answer: PlanAnswer) -> Iterator[Part]:
+    """Where a placement is ahead of the job where it is by less than what is uncertain of that."""
+    forms = []
+    for row in answer.rows:
+        placed, own = answer.placed_best(row), row.plan.best
+        if placed is not None and own is not None and (placed.change is None or not placed.change.is_gain):
+            text = _("{gpus} x {gpu} ({seconds} s)")
+            seconds = duration(own.time.seconds)
+            forms.append(text.format(gpus=row.cluster.gpus, gpu=row.cluster.gpu.name, seconds=seconds))
+    if forms:
+        text = titled(
+            _("Not sure to be faster than colocated, which keeps the training as it is"),
+            full_stop(listed(forms)),
+        )
+        yield Paragraph(text=text, level=1, further=1)
 
 
 def job_table(answer: PlanAnswer) -> Iterator[Part]:
@@ -41,7 +60,7 @@ def job_table(answer: PlanAnswer) -> Iterator[Part]:
 
 def trade_off_table(answer: PlanAnswer) -> Iterator[Part]:
     """What no other number and card beats in seconds and GPU-hours at once, from the fewest hours on."""
-    kept = [point for point in reversed(answer.trade_off) if point.unbeaten]
+    kept = [point for point in _cheapest_first(answer.trade_off) if point.unbeaten]
     if len(answer.trade_off) > 1:
         yield Heading(text=_("Seconds against GPU-hours"))
         yield from _unbeaten(kept, _("GPU-hours"), _("more GPU-hours"), lambda point: point.gpu_hours, small)
@@ -49,11 +68,23 @@ def trade_off_table(answer: PlanAnswer) -> Iterator[Part]:
 
 def price_table(answer: PlanAnswer) -> Iterator[Part]:
     """What no other number and card with a price beats in seconds and price at once, the cheapest first."""
-    priced = [point for point in reversed(answer.trade_off) if point.price is not None]
+    priced = [point for point in _cheapest_first(answer.trade_off) if point.price is not None]
     kept = [point for point in priced if point.unbeaten_by_price]
     if len(priced) > 1:
         yield Heading(text=_("Seconds against the price"))
         yield from _unbeaten(kept, _("price"), _("higher price"), lambda point: point.price or 0.0, money)
+
+
+def _cheapest_first(points: Sequence[TradePoint]) -> Iterator[TradePoint]:
+    """Points from the slowest on; of placements that come to the same on one cluster the first alone."""
+    seen: set[tuple[object, ...]] = set()
+    told = []
+    for point in points:
+        same = (which_gpus(point.cluster), duration(point.step.seconds), small(point.gpu_hours))
+        if same not in seen:
+            told.append(point)
+        seen.add(same)
+    yield from reversed(told)
 
 
 def _unbeaten(
@@ -72,16 +103,23 @@ def _unbeaten(
         cells = {
             _("card"): point.card,
             _("GPUs"): str(point.gpus),
-            **({_("with"): point.placement or _("colocated")} if placed else {}),
+            **({_("with"): _where(point.placement)} if placed else {}),
             _("step, s"): around(duration(step.seconds), duration(step.low_s), duration(step.high_s)),
             title: written(cost(point)),
         }
         if place:
             before = points[place - 1]
             cells[_("less time")] = f"{1 - step.seconds / before.step.seconds:.0%}"
-            cells[more] = f"{cost(point) / cost(before) - 1:.0%}" if cost(before) else ""
+            cells[_("more") if placed else more] = (
+                f"{cost(point) / cost(before) - 1:.0%}" if cost(before) else ""
+            )
         rows.append(cells)
     yield table_of(rows)
+
+
+def _where(placement: str) -> str:
+    """Where a job generates, in a table that has placements."""
+    return placement or _("colocated")
 
 
 def variant_table(answer: PlanAnswer) -> Iterator[Part]:
@@ -125,17 +163,28 @@ def table_of(rows: Sequence[Mapping[str, str]]) -> Table:
 
 def _cells(row: CapacityRow, answer: PlanAnswer) -> Mapping[str, str]:
     """The cells of a row by the titles of their columns, as far as there is something to say."""
-    cluster, best = row.cluster, row.best
-    cells = {_("card"): cluster.gpu.name, _("GPUs"): str(cluster.gpus), _("nodes"): str(cluster.nodes)}
+    cluster, best, placed = row.cluster, row.best, bool(answer.placements)
+    cells = {_("card"): cluster.gpu.name, _("GPUs"): str(cluster.gpus)}
+    if not placed or _gpus_twice(answer):  # a line has no room for everything
+        cells[_("nodes")] = str(cluster.nodes)
+    if placed:
+        cells[_("with")] = _where(row.placement) if best is not None else ""
     if best is None:
         return {**cells, _("step, s"): _("cannot be read") if row.plan.unread else _("does not fit")}
     step, price = best.step, answer.prices.get(cluster.gpu.name)
     cells[_("step, s")] = around(duration(step.seconds), duration(step.low_s), duration(step.high_s))
     cells[_("GPU-hours")] = small(best.gpu_hours)
-    cells[_("efficiency")] = "" if row.efficiency is None else f"{row.efficiency:.0%}"
+    if not placed:
+        cells[_("efficiency")] = "" if row.efficiency is None else f"{row.efficiency:.0%}"
     if price is not None:
         cells[_("price")] = money(best.gpu_hours * price)
     return cells
+
+
+def _gpus_twice(answer: PlanAnswer) -> bool:
+    """Whether as many GPUs of a card stand in two rows, on another number of nodes."""
+    numbers = [(row.cluster.gpu.name, row.cluster.gpus) for row in answer.rows]
+    return len(set(numbers)) < len(numbers)
 
 
 def _cells_of_job(row: CapacityRow, answer: PlanAnswer) -> Mapping[str, str]:
@@ -148,6 +197,7 @@ def _cells_of_job(row: CapacityRow, answer: PlanAnswer) -> Mapping[str, str]:
     cells = {
         _("card"): cluster.gpu.name,
         _("GPUs"): str(cluster.gpus),
+        **({_("with"): _where(row.placement)} if answer.placements else {}),
         _("hours in all"): around(duration(whole.hours), *map(duration, whole.ends)),
         _("GPU-hours"): duration(whole.gpu_hours),
     }

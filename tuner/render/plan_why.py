@@ -9,12 +9,14 @@ from tuner.counted import counted
 from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, Lacking
+from tuner.plan.capacity import CapacityRow
 from tuner.plan.judge import DOUBT, HOST, START
 from tuner.plan.reasons import RelaxationKind
 from tuner.plan.search import REFUSED
 from tuner.render.document.marks import user_text
 from tuner.render.document.parts import Paragraph, Part
 from tuner.render.numbers import gib
+from tuner.render.plan_table import small
 from tuner.render.words import clauses, full_stop, listed, titled
 from tuner.rules.wording import count, duration
 
@@ -47,6 +49,12 @@ def cluster_words(cluster: Cluster) -> str:
     return _("{gpus} x {gpu} on {nodes}").format(
         gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
     )
+
+
+def row_words(row: CapacityRow) -> str:
+    """The GPUs of a row, and the placement with which alone it fits: ``"4 x l40s on 1 node, separate"``."""
+    placement = [] if row.plan.best is not None or not row.placement else [row.placement]
+    return listed([cluster_words(row.cluster), *placement])
 
 
 def _host_words(lacking: Lacking) -> str:
@@ -88,20 +96,11 @@ def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
         _("{what} ({seconds} s a step, {hours} GPU-hours)").format(
             what=words[one.kind].format(value=one.value, option=OPTIONS["host_memory_gib"]),
             seconds=duration(one.seconds),
-            hours=duration(one.gpu_hours),
+            hours=small(one.gpu_hours),
         )
         for one in answer.relaxations
     ]
-    fewest = answer.fewest or answer.more
-    if fewest is not None and fewest.best is not None:
-        forms.insert(
-            0,
-            _("{where} ({seconds} s a step, {hours} GPU-hours)").format(
-                where=cluster_words(fewest.cluster),
-                seconds=duration(fewest.best.time.seconds),
-                hours=duration(fewest.best.gpu_hours),
-            ),
-        )
+    forms[:0] = _on_others(answer)
     if forms:
         yield Paragraph(text=titled(_("It would surely fit with"), clauses(forms)), level=1, further=1)
     elif answer.plan.lacking is not None:
@@ -110,6 +109,18 @@ def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
             "give more GPUs."
         )
         yield Paragraph(text=text, level=1)
+
+
+def _on_others(answer: PlanAnswer) -> Iterator[str]:
+    """The fewest GPUs on which the job fits, of those that were asked about or of more."""
+    row, more = answer.fewest, answer.more
+    where, least = ("", None) if row is None else (row_words(row), row.least)
+    if row is None and more is not None:
+        where, least = cluster_words(more.cluster), more.best
+    if least is not None:
+        yield _("{where} ({seconds} s a step, {hours} GPU-hours)").format(
+            where=where, seconds=duration(least.time.seconds), hours=small(least.gpu_hours)
+        )
 
 
 def constraint_words(name: str) -> str:
