@@ -25,7 +25,7 @@ from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.search import SearchProgress
 
 _DOUBLINGS = 4  # of the nodes, where a job fits on none that were asked about
-_OF_NODE = 8  # GPUs, where a layout needs more than the settings have
+_OF_NODE = 8  # GPUs, where more are needed than the settings have and nobody knows how many there may be
 
 Watch = Callable[[Cluster, SearchProgress], None]
 
@@ -192,22 +192,34 @@ def undivided_words(job: JobReading) -> tuple[str, ...]:
         return ()
 
 
-def on_more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> ClusterPlan | None:
+class OnMore(Struct, frozen=True, kw_only=True):
+    """What more GPUs than were asked about come to."""
+
+    plan: ClusterPlan | None  # on the fewest of them on which the job fits; None where it fits on none
+    most: Cluster  # on which it was planned
+    stopped: bool = False  # by the user
+
+
+def on_more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> OnMore:
     """The plan on the next larger number of GPUs that the job fits on: a whole node, then more and more."""
     own = job.reading.workload.cluster
-    whole = own.gpu.per_node or own.gpus_per_node
-    sizes = [(gpus, 1) for gpus in _fewer(whole) if gpus > own.gpus_per_node and own.nodes == 1]
-    of_node = max(own.gpus_per_node, whole if own.nodes == 1 else 0)
-    sizes += [(of_node, own.nodes << place) for place in range(1, _DOUBLINGS + 1)]
-    for per_node, nodes in sizes:
+    cluster = own
+    for per_node, nodes in _larger_sizes(own):
         premises = _premises_of(asked.premises, without_number(clusters.cards[0]), per_node, nodes)
         cluster = replace(own, gpus_per_node=per_node, nodes=nodes)
         larger = _on(asked, premises, cluster).plan
-        if larger.settings:
-            return larger
-        if larger.stopped:
-            break
-    return None
+        if larger.settings or larger.stopped:
+            return OnMore(plan=larger if larger.settings else None, most=cluster, stopped=larger.stopped)
+    return OnMore(plan=None, most=cluster)
+
+
+def _larger_sizes(own: Cluster) -> Iterator[tuple[int, int]]:
+    """GPUs of a node, and nodes: more GPUs of the one node, then ever more whole ones."""
+    whole = own.gpu.per_node or max(_OF_NODE, own.gpus_per_node)
+    if own.nodes == 1:
+        yield from ((gpus, 1) for gpus in _fewer(whole) if gpus > own.gpus_per_node)
+    of_node = max(own.gpus_per_node, whole if own.nodes == 1 else 0)
+    yield from ((of_node, own.nodes << place) for place in range(1, _DOUBLINGS + 1))
 
 
 def without_number(card: str | None) -> str | None:
@@ -222,7 +234,8 @@ def _sizes(clusters: Clusters, own: Cluster) -> Iterator[tuple[int, int]]:
     if clusters.gpus_per_node is not None:
         yield from product(clusters.gpus_per_node, nodes)
         return
-    yield from ((gpus, 1) for gpus in _fewer(own.gpus_per_node)[:-1])
+    if not several or nodes[0] == 1:  # from two nodes on, a part of one is not asked about
+        yield from ((gpus, 1) for gpus in _fewer(own.gpus_per_node)[:-1])
     yield from ((own.gpus_per_node, count) for count in nodes)
 
 

@@ -15,6 +15,7 @@ from tuner.consultation.placement import PlacementPlan, expect_colocated, placem
 from tuner.consultation.planned_clusters import (
     ClusterQuestion,
     Clusters,
+    OnMore,
     PlannedCluster,
     PlannedJob,
     Watch,
@@ -28,7 +29,7 @@ from tuner.consultation.planned_clusters import (
     without_number,
 )
 from tuner.consultation.premises import Premises
-from tuner.consultation.relaxing import relaxations_of
+from tuner.consultation.relaxing import on_whole_nodes, relaxations_of
 from tuner.consultation.until_stopped import UntilStopped
 from tuner.errors import InputError, TunerError
 from tuner.gpus import find_gpu
@@ -67,7 +68,8 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     plan: ClusterPlan
     rows: tuple[CapacityRow, ...]
     relaxations: tuple[Relaxation, ...]  # with which the setting that comes nearest would fit
-    more: ClusterPlan | None  # on more GPUs than were asked about, where it fits on none of these
+    more: ClusterPlan | None  # on more GPUs, or larger cards, where it fits on none that were asked about
+    most_in_vain: Cluster | None  # the most GPUs of its card on which it was planned and fits on none
     steps: int | None  # of the whole job, where something says it
     prices: Mapping[str, float]  # of a GPU-hour, by the card's name
     held: tuple[str, ...]
@@ -155,7 +157,10 @@ def plan_answer(
     placed = until.all(placed_on_all(asked, places, all_plans))
     rows = capacity((one.plan for one in all_plans), map(_placed_setting, placed))
     fits = any(row.best for row in rows)
-    more = () if fits else until.all(_more(asked, clusters, job))
+    larger = () if fits else until.all(_on_more(asked, clusters, job), ends=lambda one: one.stopped)
+    vain = [one for one in larger if one.plan is None]
+    others_fit = until.all(on_whole_nodes(asked, best.cluster) if vain else ())
+    more = [one.plan for one in larger if one.plan is not None] + [one for one in others_fit if one.settings]
     variants = until.all(_variants(asked, main, before, combinations, job), ends=lambda one: one.plan.stopped)
     reach = until.all(_longest(job, best, premises.headroom, before)) if longest else ()
     return PlanAnswer(
@@ -166,6 +171,7 @@ def plan_answer(
         rows=rows,
         relaxations=relaxations_of(best, asked, main_one, anew=not fits and not until.stopped),
         more=more[0] if more else None,
+        most_in_vain=vain[0].most if vain else None,
         steps=steps_of(job.loaded, premises.data_rows),
         prices=priced,
         held=tuple(held),
@@ -183,10 +189,8 @@ def _placed_setting(plan: PlacementPlan) -> tuple[Cluster, PlacedSetting | None]
     return plan.cluster, PlacedSetting(placement=plan.placement.value, setting=plan.setting)
 
 
-def _more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[ClusterPlan]:
-    larger = on_more(asked, clusters, job)
-    if larger is not None:
-        yield larger
+def _on_more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[OnMore]:
+    yield on_more(asked, clusters, job)
 
 
 def _longest(

@@ -20,6 +20,8 @@ from tuner.plan.reasons import Relaxation, RelaxationKind, larger_cards, relaxat
 from tuner.rules.case import CaseFigures
 
 _CARDS = 2  # sizes of larger cards that are planned for
+_LARGER_FROM = 1.5  # times the memory of the job's own card, where more of these are no answer
+_WHOLE_NODES = (1, 2, 4)
 _HALVES = 5  # of the longest response
 _LEAST_TOKENS = 256
 
@@ -48,6 +50,23 @@ def relaxations_of(
     if anew and RelaxationKind.RESPONSE_LENGTH not in kinds:
         near += _with_shorter_responses(lacking, asked, job)
     return tuple(sorted(near, key=lambda one: list(RelaxationKind).index(one.kind)))
+
+
+def on_whole_nodes(asked: ClusterQuestion, own: Cluster) -> Iterator[ClusterPlan]:
+    """The plan on the fewest whole nodes of larger cards, where no number of the job's own cards is enough.
+
+    Of each size the card is taken that is fastest; none where it fits on none of them either.
+    """
+    larger = larger_cards(own.gpu, (card for card in map(find_gpu, gpu_names()) if card.per_node))
+    sizes = {card.capacity_bytes: card for card in sorted(larger, key=lambda card: card.memory_bytes_per_s)}
+    cards = [sizes[size] for size in sorted(sizes) if size >= _LARGER_FROM * own.gpu.capacity_bytes]
+    for nodes in _WHOLE_NODES:
+        for card in cards[: _CARDS + 1]:
+            node = replace(own, gpu=card, gpus_per_node=card.per_node or own.gpus_per_node, nodes=nodes)
+            planned = planned_for(asked, node)
+            if planned.settings or planned.stopped:
+                yield planned
+                return
 
 
 def _planned_with_host(one: Relaxation, own: Cluster, asked: ClusterQuestion) -> Relaxation:

@@ -12,8 +12,7 @@ from tuner.render.block import pasted
 from tuner.render.document.marks import strong, user_text
 from tuner.render.document.parts import Heading, Paragraph, Part, Paste
 from tuner.render.numbers import seconds_change
-from tuner.render.plan_table import small, table_of
-from tuner.render.plan_why import cluster_words
+from tuner.render.plan_table import cluster_words, small, table_of
 from tuner.render.words import full_stop, listed, pasteable, titled
 from tuner.rules.wording import around, duration
 from tuner.trainers.placement import PoolSplit

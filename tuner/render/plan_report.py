@@ -147,7 +147,7 @@ class PlanReport(Struct, frozen=True, kw_only=True):
     capacity: tuple[CapacityReport, ...]
     more: Annotated[
         ClusterPlanReport | None,
-        Meta(description="on more GPUs than were asked about, where it fits on none of these"),
+        Meta(description="on more GPUs, or larger cards, where it fits on none that were asked about"),
     ]
     variants: Annotated[tuple[VariantReport, ...], Meta(description="of --vary, in its order")]
     trade_off: Annotated[

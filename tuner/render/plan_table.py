@@ -1,8 +1,11 @@
 """The table of a plan over numbers of GPUs and cards."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import floor, log10
 
 from tuner.consultation.planning import PlanAnswer, Variant
+from tuner.counted import counted
+from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.capacity import CapacityRow
 from tuner.plan.gpus import which_gpus
@@ -15,6 +18,8 @@ from tuner.render.words import full_stop, listed, titled
 from tuner.rules.wording import around, duration
 
 _CENTS_BELOW = 100  # of an amount that is told with them
+_PARTS_OF_CENTS_BELOW = 0.1
+_THOUSANDS_FROM = 1000
 
 
 def capacity_table(answer: PlanAnswer) -> Iterator[Part]:
@@ -94,7 +99,10 @@ def _unbeaten(
     cost: Callable[[TradePoint], float],
     written: Callable[[float], str],
 ) -> Iterator[Part]:
-    """A row for each, with what it saves and costs beside the one above it."""
+    """A row for each, with what it saves and costs beside the one above it; a sentence of a single one."""
+    if len(points) == 1:
+        yield Paragraph(text=_the_only_one(points[0], title, written(cost(points[0]))), level=1, further=1)
+        return
     text = _("None of the others beats these in both at once; each row is compared with the one above it.")
     yield Paragraph(text=text, level=1, further=1)
     rows, placed = [], any(point.placement for point in points)
@@ -115,6 +123,20 @@ def _unbeaten(
             )
         rows.append(cells)
     yield table_of(rows)
+
+
+def cluster_words(cluster: Cluster) -> str:
+    """The GPUs of a cluster: ``"16 x h100-sxm on 2 nodes"``."""
+    return _("{gpus} x {gpu} on {nodes}").format(
+        gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
+    )
+
+
+def _the_only_one(point: TradePoint, title: str, cost: str) -> str:
+    """What is better than all others in both: it is nothing to choose from."""
+    what = listed([cluster_words(point.cluster), *([point.placement] if point.placement else [])])
+    text = _("{what} takes least of both (step {seconds} s, {title} {cost}): no other is better in either.")
+    return text.format(what=what, seconds=duration(point.step.seconds), cost=cost, title=title)
 
 
 def _where(placement: str) -> str:
@@ -199,7 +221,7 @@ def _cells_of_job(row: CapacityRow, answer: PlanAnswer) -> Mapping[str, str]:
         _("GPUs"): str(cluster.gpus),
         **({_("with"): _where(row.placement)} if answer.placements else {}),
         _("hours in all"): around(duration(whole.hours), *map(duration, whole.ends)),
-        _("GPU-hours"): duration(whole.gpu_hours),
+        _("GPU-hours"): small(whole.gpu_hours),
     }
     if whole.price is not None:
         cells[_("price in all")] = money(whole.price)
@@ -224,10 +246,19 @@ def _cells_of_variant(variant: Variant, answer: PlanAnswer) -> Mapping[str, str]
 
 
 def small(number: float) -> str:
-    """A number with as many digits as a model deserves, below 1 as well: ``"0.067"``."""
-    return duration(number) if number >= 1 else f"{number:.2g}"
+    """A number with as many digits as a model deserves: ``"8,603"``, ``"12"``, ``"0.30"``, ``"0.067"``."""
+    if number >= _THOUSANDS_FROM:
+        return f"{number:,.0f}"
+    return duration(number) if number >= 1 else _below_one(number)
+
+
+def _below_one(number: float) -> str:
+    """Two digits behind the zeros: ``"0.30"``, ``"0.000091"``."""
+    return f"{number:.{1 - floor(log10(number))}f}" if number > 0 else "0"
 
 
 def money(amount: float) -> str:
-    """An amount of whatever the price is in."""
+    """An amount of whatever the price is in: ``"21,507"``, ``"17.25"``, ``"0.030"``."""
+    if 0 < amount < _PARTS_OF_CENTS_BELOW:
+        return _below_one(amount)
     return f"{amount:,.0f}" if amount >= _CENTS_BELOW else f"{amount:,.2f}"

@@ -6,7 +6,6 @@ from tuner.advise.usual_host import LEAST_USUAL_BYTES, may_lack_host
 from tuner.consultation.planning import PlanAnswer
 from tuner.consultation.premises import OPTIONS
 from tuner.counted import counted
-from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, Lacking
 from tuner.plan.capacity import CapacityRow
@@ -16,7 +15,7 @@ from tuner.plan.search import REFUSED
 from tuner.render.document.marks import user_text
 from tuner.render.document.parts import Paragraph, Part
 from tuner.render.numbers import gib
-from tuner.render.plan_table import small
+from tuner.render.plan_table import cluster_words, small
 from tuner.render.words import clauses, full_stop, listed, titled
 from tuner.rules.wording import count, duration
 
@@ -33,7 +32,7 @@ def nothing_fits(answer: PlanAnswer) -> Iterator[Part]:
     yield Paragraph(text=_everywhere(lacking), level=1, further=1)
     words = [*lacking.problems]
     if lacking.phase is not None:
-        text = _("{phase} lacks {missing} of {capacity}")
+        text = _("{phase} lacks {missing} on a card of {capacity}")
         missing, capacity = gib(lacking.missing_bytes), gib(lacking.estimate.capacity_bytes)
         words.insert(0, text.format(phase=lacking.phase.value, missing=missing, capacity=capacity))
     if host := _host_words(lacking):
@@ -42,13 +41,6 @@ def nothing_fits(answer: PlanAnswer) -> Iterator[Part]:
         text = titled(_("The setting that comes nearest"), full_stop(clauses(words)))
         yield Paragraph(text=text, level=1, further=1)
     yield from _relaxations(answer)
-
-
-def cluster_words(cluster: Cluster) -> str:
-    """The GPUs of a cluster: ``"16 x h100-sxm on 2 nodes"``."""
-    return _("{gpus} x {gpu} on {nodes}").format(
-        gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
-    )
 
 
 def row_words(row: CapacityRow) -> str:
@@ -105,10 +97,14 @@ def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
         yield Paragraph(text=titled(_("It would surely fit with"), clauses(forms)), level=1, further=1)
     elif answer.plan.lacking is not None:
         text = _(
-            "No shorter responses, no other card, no host memory and no less headroom alone make it fit: "
-            "give more GPUs."
+            "No shorter responses, no other card, no host memory and no less headroom alone make it fit."
         )
-        yield Paragraph(text=text, level=1)
+        if answer.most_in_vain is not None:
+            text = _(
+                "No shorter responses, no other card, no host memory and no less headroom alone make it fit, "
+                "nor do more GPUs, up to {where}."
+            ).format(where=cluster_words(answer.most_in_vain))
+        yield Paragraph(text=text, level=1, further=1)
 
 
 def _on_others(answer: PlanAnswer) -> Iterator[str]:
