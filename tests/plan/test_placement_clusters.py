@@ -75,6 +75,7 @@ def test_the_tables_name_the_placement_of_each_row_in_eighty_columns() -> None:
         names = [line.split()[2] for line in table if line.split()[:1] in (["h100-sxm"], ["l40s"])]
         assert names == [row["fastest"] or "colocated" for row in answer()["capacity"]]
     assert max(len(line) for line in text.splitlines() if "=" not in line) <= 80
+    assert "2 + 2 (whole nodes)" in text and "2 + 2 (each node divided)" in " ".join(text.split())
 
 
 def test_a_placement_elsewhere_is_read_back_as_what_the_row_says() -> None:

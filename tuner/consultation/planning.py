@@ -227,6 +227,17 @@ def _expect_keys(job: JobReading, held: Sequence[str]) -> None:
             raise InputError(_("--hold {key}: the configuration has no such key").format(key=key))
 
 
+def _expect_varied(job: JobReading, varied: JobReading, overrides: Sequence[str]) -> None:
+    """Refuse keys that neither a job nor what is varied of it has: every value would make the same plan.
+
+    Raises:
+        InputError: there is one.
+    """
+    for key in map(override_key, overrides):
+        if not (job.loaded.settings.takes(key) or varied.loaded.settings.knows(key)):
+            raise InputError(_("--vary {key}: the configuration has no such key").format(key=key))
+
+
 def _combinations(varied: Sequence[str]) -> list[tuple[str, ...]]:
     """Every combination of values of varied keys.
 
@@ -268,6 +279,7 @@ def _variants(
         try:
             varied, _said = job_of(asked.source, (*asked.words, *words), premises)
             _expect_plannable(varied)
+            _expect_varied(job, varied, overrides)
         except TunerError as error:
             unread += 1
             if unread == len(combinations):

@@ -6,6 +6,7 @@ from tuner.consultation.placement import PlacementPlan
 from tuner.consultation.planning import PlanAnswer
 from tuner.consultation.splits import WaitsFor
 from tuner.counted import counted
+from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import PlannedSetting
 from tuner.render.block import pasted
@@ -146,14 +147,25 @@ def _pools(split: PoolSplit) -> str:
     )
 
 
+def _of_nodes(split: PoolSplit, cluster: Cluster) -> str:
+    """How the nodes are divided, where as many GPUs train in another way as well."""
+    whole = split.training_gpus_per_node == cluster.gpus_per_node
+    return _("(whole nodes)") if whole else _("(each node divided)")
+
+
 def _divisions(plan: PlacementPlan) -> str:
     """The divisions that were planned, by the GPUs that train."""
     planned = sorted(plan.divisions, key=lambda one: (one.split.training_gpus, one.split.training_nodes))
+    pools = [_pools(one.split) for one in planned]
+    named = [
+        f"{text} {_of_nodes(one.split, plan.cluster)}" if pools.count(text) > 1 else text
+        for text, one in zip(pools, planned, strict=True)
+    ]
     forms = [
-        _("{pools} {seconds} s").format(pools=_pools(one.split), seconds=duration(one.seconds))
+        _("{pools} {seconds} s").format(pools=text, seconds=duration(one.seconds))
         if one.seconds is not None
-        else _("{pools} none").format(pools=_pools(one.split))
-        for one in planned
+        else _("{pools} none").format(pools=text)
+        for text, one in zip(named, planned, strict=True)
     ]
     return full_stop(titled(_("Divisions planned, training + generating"), listed(forms)))
 
