@@ -23,7 +23,7 @@ def whole_starts(reading: Reading, space: Space, headroom: float) -> Iterator[Ch
         space: of its settings.
         headroom: share of the card that advice leaves free.
     """
-    for workload in dict.fromkeys(_whole(reading.workload)):
+    for workload in dict.fromkeys(_less_divided(reading.workload)):
         if workload == reading.workload:
             continue
         try:
@@ -38,7 +38,7 @@ def whole_starts(reading: Reading, space: Space, headroom: float) -> Iterator[Ch
                 yield nearest(space, block.workload)
 
 
-def _whole(workload: Workload) -> Iterator[Workload]:
+def _less_divided(workload: Workload) -> Iterator[Workload]:
     """The job with whole models, but for experts: divided as they are, and over the GPUs of a node."""
     node = workload.cluster.gpus_per_node
     for experts in (None, node):
