@@ -166,6 +166,8 @@ def test_where_nothing_fits_it_is_said_what_lacks() -> None:
     ("options", "message"),
     [
         (("--nodes", "4-2"), "--nodes 4-2: expected a number"),
+        (("--nodes", "0"), "--nodes 0: expected a number from 1"),
+        (("--vary", "data.batch=1,2"), "--vary data.batch: the configuration has no such key"),
         (("--vary", "data.train_batch_size"), "--vary data.train_batch_size: expected KEY=VALUE,VALUE"),
         (("--price", "h100-sxm"), "--price h100-sxm: expected GPU=PRICE"),
         (("--price", "h200-sxm=3"), "--price h200-sxm: no plan is for this card"),

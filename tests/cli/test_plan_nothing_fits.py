@@ -34,6 +34,19 @@ def test_a_model_whose_weights_alone_are_too_large_says_so_in_every_phase_that_h
     assert re.search(r"It would surely fit with: \d+ x h100-sxm on \d nodes? \(\d+ s a step", words)
 
 
+def test_more_gpus_of_a_node_go_before_more_nodes_where_nobody_knows_how_many_it_has() -> None:
+    words = shown("qwen2.5-14b", "1xrtx-4090")
+    assert re.search(r"It would surely fit with: \d x rtx-4090 on 1 node", words)
+    assert "It fits on none of these for certain" not in words  # the heading has said so of the one
+
+
+@pytest.mark.sampled(4)
+def test_a_model_for_which_no_number_of_the_cards_is_enough_is_planned_on_nodes_of_larger_ones() -> None:
+    words = shown("qwen2.5-72b", "1xrtx-4090")
+    assert re.search(r"It would surely fit with: \d+ x [\w-]+ on \d nodes? \(", words)
+    assert "on a card of 23.5 GiB" in words
+
+
 @pytest.mark.parametrize(("gpus", "size"), [(8, 3), (6, 6)])
 def test_a_held_size_that_divides_nothing_is_told_and_kept(gpus: int, size: int) -> None:
     words = shown("qwen2.5-7b", f"{gpus}xh100-sxm", "--hold", f"{TENSOR}={size}")

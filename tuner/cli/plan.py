@@ -301,9 +301,9 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
             or not 0 < int(first) <= int(last or first)
         ):
             raise InputError(
-                _("{option} {text}: expected a number, numbers with commas, or from-to such as 1-8").format(
-                    option=option, text=text
-                )
+                _(
+                    "{option} {text}: expected a number from 1, numbers with commas, or from-to such as 1-8"
+                ).format(option=option, text=text)
             )
         number, most = int(first), int(last or first)
         while number < most:

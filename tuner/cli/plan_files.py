@@ -89,7 +89,7 @@ def _planned_files(answer: PlanAnswer) -> Iterator[PlannedFile]:
             yield PlannedFile(name=name, setting=variant.plan.best, needs=variant.needs)
     for one in answer.placements:
         if one.setting is not None and one.needs is not None:  # colocated is the plan itself
-            name = f"{_cluster_name(answer.plan.cluster)}-{one.placement.value}"
+            name = f"{_cluster_name(one.cluster)}-{one.placement.value}"
             yield PlannedFile(name=name, setting=one.setting, needs=one.needs if one.needs.program else None)
 
 

@@ -17,6 +17,7 @@ from tuner.consultation.premises import Premises
 from tuner.consultation.splits import WaitsFor, divisions, looked_at
 from tuner.errors import InputError, TunerError, UnsupportedError
 from tuner.field_marks import Seconds
+from tuner.hardware import Cluster
 from tuner.inputs.override_syntax import has_name, override
 from tuner.inputs.tree import contains, dotted, lookup
 from tuner.language import _
@@ -52,6 +53,7 @@ class PlacementPlan(Struct, frozen=True, kw_only=True):
     """The best setting of one placement, over all divisions of the GPUs."""
 
     placement: Placement
+    cluster: Cluster  # all GPUs, those that train and those that generate
     split: Annotated[PoolSplit | None, Meta(description="null of colocated, and where nothing fits")] = None
     setting: PlannedSetting | None = None
     generation_s: Seconds | None = None  # of its step, without the transfer of new weights
@@ -117,22 +119,24 @@ def expect_colocated(job: JobReading, wanted: Sequence[Placement]) -> None:
 def placement_plans(
     planner: Planner, wanted: Iterable[Placement], colocated: ClusterPlan
 ) -> Iterator[PlacementPlan]:
-    """The best of each placement, in the order in which they are asked for.
+    """The best of each placement on one cluster, in the order in which they are asked for.
 
     Args:
         planner: of the job.
         wanted: placements.
         colocated: the plan of the job where it is.
+
+    Raises:
+        KeyboardInterrupt: the user has ended a search.
     """
+    cluster = planner.job.reading.workload.cluster
     for placement in wanted:
         if placement is Placement.COLOCATED:
             reason = "" if colocated.best is not None else _("nothing fits")
-            yield PlacementPlan(placement=placement, setting=colocated.best, reason=reason)
+            best = colocated.best
+            yield PlacementPlan(placement=placement, cluster=cluster, setting=best, reason=reason)
             continue
-        try:
-            yield _compared(_best(planner, placement), colocated.best)
-        except _StoppedError:
-            return
+        yield _compared(_best(planner, placement), colocated.best)
 
 
 def _compared(plan: PlacementPlan, colocated: PlannedSetting | None) -> PlacementPlan:
@@ -141,10 +145,6 @@ def _compared(plan: PlacementPlan, colocated: PlannedSetting | None) -> Placemen
         return plan
     cluster, then = colocated.workload.cluster, plan.setting.workload.cluster
     return replace(plan, change=change(colocated.time, plan.setting.time, cluster, then=then))
-
-
-class _StoppedError(Exception):
-    """The user has ended a search."""
 
 
 def _best(planner: Planner, placement: Placement) -> PlacementPlan:
@@ -171,10 +171,10 @@ def _best(planner: Planner, placement: Placement) -> PlacementPlan:
                 ):
                     best = one
     except _NotOfferedError as error:
-        return PlacementPlan(placement=placement, reason=str(error))
+        return PlacementPlan(placement=placement, cluster=cluster, reason=str(error))
     if best is None:
         reason = seen[0].reason if seen else _("there is one GPU, and two pools need two")
-        return PlacementPlan(placement=placement, divisions=tuple(seen), reason=reason)
+        return PlacementPlan(placement=placement, cluster=cluster, divisions=tuple(seen), reason=reason)
     return replace(best, divisions=tuple(seen))
 
 
@@ -199,6 +199,7 @@ def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPl
 
     Raises:
         TunerError: the release does not read it, or has no such placement.
+        KeyboardInterrupt: the user has ended the search.
     """
     loaded, workload = planner.job.loaded, planner.job.reading.workload
     placed = loaded.trainer.placed(loaded, workload, placement, split)
@@ -220,8 +221,12 @@ def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPl
         job, _said = job_of(source, (*words, *added), premises)
     planned = planner.plan(job, (*planner.before, *added))
     if planned.stopped:
-        raise _StoppedError
-    empty = PlacementPlan(placement=placement, reason=_("nothing is sure to fit, however GPUs are divided"))
+        raise KeyboardInterrupt  # which the search has taken for its own end
+    empty = PlacementPlan(
+        placement=placement,
+        cluster=workload.cluster,
+        reason=_("nothing is sure to fit, however GPUs are divided"),
+    )
     if planned.best is None:
         refusing = [f"{one.code}: {one.message}" for one in planned.decisions]
         return replace(empty, reason=refusing[0]) if refusing else empty
@@ -234,6 +239,7 @@ def _on(planner: Planner, placement: Placement, split: PoolSplit) -> PlacementPl
     generation, training = side_seconds(setting.time)
     return PlacementPlan(
         placement=placement,
+        cluster=workload.cluster,
         split=split,
         setting=setting,
         generation_s=generation,

@@ -20,13 +20,14 @@ from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.override_text import override_key
 from tuner.plan.answer import ClusterPlan
+from tuner.plan.gpus import which_gpus
 from tuner.plan.layout_axes import undivided
 from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.search import SearchProgress
 from tuner.plan.strategies import together
 
 _DOUBLINGS = 4  # of the nodes, where a job fits on none that were asked about
-_OF_NODE = 8  # GPUs, where a layout needs more than the settings have
+_OF_NODE = 8  # GPUs, where more are needed than the settings have and nobody knows how many there may be
 
 Watch = Callable[[Cluster, SearchProgress], None]
 
@@ -120,6 +121,21 @@ def planned_on(
     return plan(reading, wanted, prefix=(*before, *sizes), watch=told)
 
 
+class PlannedJob(Struct, frozen=True, kw_only=True):
+    """A job as it was read for its plan."""
+
+    read: JobReading
+    premises: Premises
+    before: tuple[str, ...]  # the overrides without which it cannot be read there
+
+
+class PlannedCluster(Struct, frozen=True, kw_only=True):
+    """A cluster with the plan on it, and the job as it was read for that."""
+
+    plan: ClusterPlan
+    job: PlannedJob | None  # None where it cannot be read there
+
+
 class ClusterQuestion(GivenWords, frozen=True, kw_only=True):
     """What is asked of every cluster alike."""
 
@@ -158,43 +174,45 @@ def planned_by_strategy(
     return together(plans)
 
 
-def other_plans(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[ClusterPlan]:
+def other_plans(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[PlannedCluster]:
     """The plans on all other clusters that are asked about."""
     own = job.reading.workload.cluster
-    seen = {_identity(own)}
+    seen = {which_gpus(own)}
     for card in clusters.cards:
         for per_node, nodes in _sizes(clusters, own):
             premises = _premises_of(asked.premises, without_number(card), per_node, nodes)
             cluster = replace(own, gpu=choose_card(premises).gpu, gpus_per_node=per_node, nodes=nodes)
-            if _identity(cluster) not in seen:
-                seen.add(_identity(cluster))
+            if which_gpus(cluster) not in seen:
+                seen.add(which_gpus(cluster))
                 planned = _on(asked, premises, cluster)
                 yield planned
-                if planned.stopped:
+                if planned.plan.stopped:
                     return
 
 
-def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster) -> ClusterPlan:
+def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster) -> PlannedCluster:
     """The plan on another cluster than the job's; undivided where it has too few GPUs for the layout."""
 
-    def planned(before: tuple[str, ...]) -> ClusterPlan:
+    def planned(before: tuple[str, ...]) -> PlannedCluster:
         try:
-            other, known = job_of(asked.source, (*asked.words, *before), premises)
-            return planned_by_strategy(asked, other, known, before)
+            other, said = job_of(asked.source, (*asked.words, *before), premises)
+            made = planned_by_strategy(asked, other, said, before)
         except (TunerError, ValueError) as error:
-            return ClusterPlan(cluster=cluster, settings=(), unread=str(error))
+            unread = ClusterPlan(cluster=cluster, settings=(), unread=str(error))
+            return PlannedCluster(plan=unread, job=None)
+        return PlannedCluster(plan=made, job=PlannedJob(read=other, premises=said, before=before))
 
     as_it_is = planned(())
-    if not as_it_is.unread or not asked.undivided:
+    if not as_it_is.plan.unread or not asked.undivided:
         return as_it_is
     smaller = planned(asked.undivided)
-    return as_it_is if smaller.unread else smaller
+    return as_it_is if smaller.plan.unread else smaller
 
 
 def planned_for(asked: ClusterQuestion, cluster: Cluster) -> ClusterPlan:
     """The plan on a cluster that nobody asked about."""
     per_node, nodes = cluster.gpus_per_node, cluster.nodes
-    return _on(asked, _premises_of(asked.premises, cluster.gpu.name, per_node, nodes), cluster)
+    return _on(asked, _premises_of(asked.premises, cluster.gpu.name, per_node, nodes), cluster).plan
 
 
 def undivided_words(job: JobReading) -> tuple[str, ...]:
@@ -205,26 +223,34 @@ def undivided_words(job: JobReading) -> tuple[str, ...]:
         return ()
 
 
-def on_more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> ClusterPlan | None:
+class OnMore(Struct, frozen=True, kw_only=True):
+    """What more GPUs than were asked about come to."""
+
+    plan: ClusterPlan | None  # on the fewest of them on which the job fits; None where it fits on none
+    most: Cluster  # on which it was planned
+    stopped: bool = False  # by the user
+
+
+def on_more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> OnMore:
     """The plan on the next larger number of GPUs that the job fits on: a whole node, then more and more."""
     own = job.reading.workload.cluster
-    whole = own.gpu.per_node or own.gpus_per_node
-    sizes = [(gpus, 1) for gpus in _fewer(whole) if gpus > own.gpus_per_node and own.nodes == 1]
-    of_node = max(own.gpus_per_node, whole if own.nodes == 1 else 0)
-    sizes += [(of_node, own.nodes << place) for place in range(1, _DOUBLINGS + 1)]
-    for per_node, nodes in sizes:
+    cluster = own
+    for per_node, nodes in _larger_sizes(own):
         premises = _premises_of(asked.premises, without_number(clusters.cards[0]), per_node, nodes)
         cluster = replace(own, gpus_per_node=per_node, nodes=nodes)
-        larger = _on(asked, premises, cluster)
-        if larger.settings:
-            return larger
-        if larger.stopped:
-            break
-    return None
+        larger = _on(asked, premises, cluster).plan
+        if larger.settings or larger.stopped:
+            return OnMore(plan=larger if larger.settings else None, most=cluster, stopped=larger.stopped)
+    return OnMore(plan=None, most=cluster)
 
 
-def _identity(cluster: Cluster) -> tuple[str, int, int]:
-    return cluster.gpu.name, cluster.gpus_per_node, cluster.nodes
+def _larger_sizes(own: Cluster) -> Iterator[tuple[int, int]]:
+    """GPUs of a node, and nodes: more GPUs of the one node, then ever more whole ones."""
+    whole = own.gpu.per_node or max(_OF_NODE, own.gpus_per_node)
+    if own.nodes == 1:
+        yield from ((gpus, 1) for gpus in _fewer(whole) if gpus > own.gpus_per_node)
+    of_node = max(own.gpus_per_node, whole if own.nodes == 1 else 0)
+    yield from ((of_node, own.nodes << place) for place in range(1, _DOUBLINGS + 1))
 
 
 def without_number(card: str | None) -> str | None:
@@ -239,7 +265,8 @@ def _sizes(clusters: Clusters, own: Cluster) -> Iterator[tuple[int, int]]:
     if clusters.gpus_per_node is not None:
         yield from product(clusters.gpus_per_node, nodes)
         return
-    yield from ((gpus, 1) for gpus in _fewer(own.gpus_per_node)[:-1])
+    if not several or nodes[0] == 1:  # from two nodes on, a part of one is not asked about
+        yield from ((gpus, 1) for gpus in _fewer(own.gpus_per_node)[:-1])
     yield from ((own.gpus_per_node, count) for count in nodes)
 
 

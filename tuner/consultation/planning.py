@@ -1,27 +1,23 @@
 """What ``tuner plan`` answers: a job read for every cluster that is asked about, and planned on each."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import product
 from typing import Annotated
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from tuner.consultation.consult import job_of, steps_of
 from tuner.consultation.given_words import GivenWords
 from tuner.consultation.job import JobReading
 from tuner.consultation.longest_responses import LayoutReach, longest_responses
-from tuner.consultation.placement import (
-    PlacementPlan,
-    Planner,
-    expect_colocated,
-    placement_plans,
-    placements_named,
-)
+from tuner.consultation.placed_clusters import placed_on_all
+from tuner.consultation.placement import PlacementPlan, expect_colocated, placements_named
 from tuner.consultation.planned_clusters import (
     ClusterQuestion,
     Clusters,
+    OnMore,
+    PlannedCluster,
+    PlannedJob,
     Watch,
     largest_premises,
     main_job,
@@ -34,17 +30,19 @@ from tuner.consultation.planned_clusters import (
     without_number,
 )
 from tuner.consultation.premises import Premises
-from tuner.consultation.relaxing import PlannedJob, relaxations_of
+from tuner.consultation.relaxing import on_whole_nodes, relaxations_of
 from tuner.consultation.strategies import as_it_is, strategies_named
 from tuner.consultation.until_stopped import UntilStopped
 from tuner.errors import InputError, TunerError
 from tuner.gpus import find_gpu
+from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.other_base import OtherBase
 from tuner.override_text import override_key
 from tuner.plan.answer import ClusterPlan
-from tuner.plan.capacity import CapacityRow, capacity, fewest
+from tuner.plan.capacity import CapacityRow, PlacedSetting, capacity, fewest
 from tuner.plan.corrections import MeasuredPlan
+from tuner.plan.gpus import which_gpus
 from tuner.plan.planning import PlanRequest
 from tuner.plan.reasons import Relaxation
 from tuner.plan.trade_off import TradePoint, trade_off
@@ -72,30 +70,35 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
     plan: ClusterPlan
     rows: tuple[CapacityRow, ...]
     relaxations: tuple[Relaxation, ...]  # with which the setting that comes nearest would fit
-    more: ClusterPlan | None  # on more GPUs than were asked about, where it fits on none of these
+    more: ClusterPlan | None  # on more GPUs, or larger cards, where it fits on none that were asked about
+    most_in_vain: Cluster | None  # the most GPUs of its card on which it was planned and fits on none
     steps: int | None  # of the whole job, where something says it
     prices: Mapping[str, float]  # of a GPU-hour, by the card's name
     held: tuple[str, ...]
     variants: tuple[Variant, ...] = ()
     longest: tuple[LayoutReach, ...] = ()  # where it was asked for
-    placements: tuple[PlacementPlan, ...] = ()
+    placements: tuple[PlacementPlan, ...] = ()  # cluster by cluster, beginning with that of the plan
     stopped: bool = False  # by the user, before all that was asked for had been planned
     corrections: MeasuredPlan | None = None  # by what was measured, where that was asked for
 
     @property
-    def fewest(self) -> ClusterPlan | None:
-        """The plan on the fewest GPUs on which the job fits for certain."""
-        return fewest(row.plan for row in self.rows)
+    def fewest(self) -> CapacityRow | None:
+        """The fewest GPUs on which the job fits for certain, where it is or elsewhere."""
+        return fewest(self.rows)
 
     @property
     def trade_off(self) -> tuple[TradePoint, ...]:
         """What there is to choose from over numbers, cards and placements, the fastest first."""
-        elsewhere = (
-            (one.placement.value, self.plan.cluster, one.setting)
-            for one in self.placements
-            if one.setting is not None and one.split is not None
-        )
-        return trade_off(self.rows, self.prices, elsewhere)
+        return trade_off(self.rows, self.prices)
+
+    def placements_on(self, cluster: Cluster) -> tuple[PlacementPlan, ...]:
+        """The placements that were planned on a cluster, in the order in which they are asked for."""
+        return tuple(one for one in self.placements if which_gpus(one.cluster) == which_gpus(cluster))
+
+    def placed_best(self, row: CapacityRow) -> PlacementPlan | None:
+        """The placement that is fastest on a cluster; None where the job is that as it is."""
+        named = (one for one in self.placements_on(row.cluster) if one.placement.value == row.placement)
+        return next(named, None)
 
 
 def plan_answer(
@@ -154,31 +157,27 @@ def plan_answer(
     best = planned_by_strategy(asked, job, main, before)
     own = as_it_is(best)
     until = UntilStopped(stopped=best.stopped)
-    plans = [best, *until.all(other_plans(asked, clusters, job), ends=lambda one: one.stopped)]
-    fits = any(row.settings for row in plans)
-    more = () if fits else until.all(_more(asked, clusters, job))
+    main_one = PlannedJob(read=job, premises=main, before=before)
+    others = until.all(other_plans(asked, clusters, job), ends=lambda one: one.plan.stopped)
+    all_plans = (PlannedCluster(plan=best, job=main_one), *others)
+    placed = until.all(placed_on_all(asked, places, all_plans))
+    rows = capacity((one.plan for one in all_plans), map(_placed_setting, placed))
+    fits = any(row.best for row in rows)
+    larger = () if fits else until.all(_on_more(asked, clusters, job), ends=lambda one: one.stopped)
+    vain = [one for one in larger if one.plan is None]
+    others_fit = until.all(on_whole_nodes(asked, best.cluster) if vain else ())
+    more = [one.plan for one in larger if one.plan is not None] + [one for one in others_fit if one.settings]
     variants = until.all(_variants(asked, main, before, combinations, job), ends=lambda one: one.plan.stopped)
-    planner = Planner(
-        job=job,
-        source=source,
-        words=(*words, *before),
-        before=(*given, *before),
-        undivided=undivided,
-        premises=replace(main, gpu=without_number(main.gpu)),
-        plan=partial(_placed_plan, replace(wanted, decides=False), watch),
-    )
-    placed = until.all(placement_plans(planner, places, own))
-    until.stopped = until.stopped or len(placed) < len(places)
     reach = until.all(_longest(job, own, premises.headroom, before)) if longest else ()
-    planned = PlannedJob(read=job, premises=main, before=before)
     return PlanAnswer(
         job=job,
         asked=GivenWords(source=source, words=words, premises=largest_premises(premises, clusters)),
         premises=main,
         plan=best,
-        rows=capacity(plans),
-        relaxations=relaxations_of(best, asked, planned, anew=not fits and not until.stopped),
+        rows=rows,
+        relaxations=relaxations_of(best, asked, main_one, anew=not fits and not until.stopped),
         more=more[0] if more else None,
+        most_in_vain=vain[0].most if vain else None,
         steps=steps_of(job.loaded, premises.data_rows),
         prices=priced,
         held=tuple(held),
@@ -189,10 +188,15 @@ def plan_answer(
     )
 
 
-def _more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[ClusterPlan]:
-    larger = on_more(asked, clusters, job)
-    if larger is not None:
-        yield larger
+def _placed_setting(plan: PlacementPlan) -> tuple[Cluster, PlacedSetting | None]:
+    """A placement as a row has it; None of what does not fit, and of the job where it is."""
+    if plan.setting is None or plan.split is None:
+        return plan.cluster, None
+    return plan.cluster, PlacedSetting(placement=plan.placement.value, setting=plan.setting)
+
+
+def _on_more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[OnMore]:
+    yield on_more(asked, clusters, job)
 
 
 def _longest(
@@ -229,11 +233,15 @@ def _expect_keys(job: JobReading, held: Sequence[str]) -> None:
             raise InputError(_("--hold {key}: the configuration has no such key").format(key=key))
 
 
-def _placed_plan(
-    wanted: PlanRequest, watch: Watch | None, job: JobReading, before: Sequence[str]
-) -> ClusterPlan:
-    """The plan of a job that is placed elsewhere: nothing else of its training may change for that."""
-    return planned_on(job, wanted, watch, before)
+def _expect_varied(job: JobReading, varied: JobReading, overrides: Sequence[str]) -> None:
+    """Refuse keys that neither a job nor what is varied of it has: every value would make the same plan.
+
+    Raises:
+        InputError: there is one.
+    """
+    for key in map(override_key, overrides):
+        if not (job.loaded.settings.takes(key) or varied.loaded.settings.knows(key)):
+            raise InputError(_("--vary {key}: the configuration has no such key").format(key=key))
 
 
 def _combinations(varied: Sequence[str]) -> list[tuple[str, ...]]:
@@ -277,6 +285,7 @@ def _variants(
         try:
             varied, _said = job_of(asked.source, (*asked.words, *words), premises)
             _expect_plannable(varied)
+            _expect_varied(job, varied, overrides)
         except TunerError as error:
             unread += 1
             if unread == len(combinations):

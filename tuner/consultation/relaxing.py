@@ -6,13 +6,10 @@ be faster.
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner.consultation.consult import job_of
-from tuner.consultation.job import JobReading
-from tuner.consultation.planned_clusters import ClusterQuestion, planned_for, planned_on
-from tuner.consultation.premises import Premises
+from tuner.consultation.planned_clusters import ClusterQuestion, PlannedJob, planned_for, planned_on
 from tuner.errors import TunerError
 from tuner.gpus import find_gpu, gpu_names
 from tuner.hardware import Cluster, Gpu
@@ -23,16 +20,10 @@ from tuner.plan.reasons import Relaxation, RelaxationKind, larger_cards, relaxat
 from tuner.rules.case import CaseFigures
 
 _CARDS = 2  # sizes of larger cards that are planned for
+_LARGER_FROM = 1.5  # times the memory of the job's own card, where more of these are no answer
+_WHOLE_NODES = (1, 2, 4)
 _HALVES = 5  # of the longest response
 _LEAST_TOKENS = 256
-
-
-class PlannedJob(Struct, frozen=True, kw_only=True):
-    """A job as it was read for its plan."""
-
-    read: JobReading
-    premises: Premises
-    before: tuple[str, ...]  # the overrides without which it cannot be read there
 
 
 def relaxations_of(
@@ -59,6 +50,23 @@ def relaxations_of(
     if anew and RelaxationKind.RESPONSE_LENGTH not in kinds:
         near += _with_shorter_responses(lacking, asked, job)
     return tuple(sorted(near, key=lambda one: list(RelaxationKind).index(one.kind)))
+
+
+def on_whole_nodes(asked: ClusterQuestion, own: Cluster) -> Iterator[ClusterPlan]:
+    """The plan on the fewest whole nodes of larger cards, where no number of the job's own cards is enough.
+
+    Of each size the card is taken that is fastest; none where it fits on none of them either.
+    """
+    larger = larger_cards(own.gpu, (card for card in map(find_gpu, gpu_names()) if card.per_node))
+    sizes = {card.capacity_bytes: card for card in sorted(larger, key=lambda card: card.memory_bytes_per_s)}
+    cards = [sizes[size] for size in sorted(sizes) if size >= _LARGER_FROM * own.gpu.capacity_bytes]
+    for nodes in _WHOLE_NODES:
+        for card in cards[: _CARDS + 1]:
+            node = replace(own, gpu=card, gpus_per_node=card.per_node or own.gpus_per_node, nodes=nodes)
+            planned = planned_for(asked, node)
+            if planned.settings or planned.stopped:
+                yield planned
+                return
 
 
 def _planned_with_host(one: Relaxation, own: Cluster, asked: ClusterQuestion) -> Relaxation:

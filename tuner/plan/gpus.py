@@ -1,8 +1,14 @@
 """How many GPUs a job takes in all, and what that makes of its seconds."""
 
+from tuner.hardware import Cluster
 from tuner.workload import Workload
 
 _SECONDS_OF_HOUR = 3600
+
+
+def which_gpus(cluster: Cluster) -> tuple[str, int, int]:
+    """What tells the clusters of a plan apart: the card, how many of them a node has, and the nodes."""
+    return cluster.gpu.name, cluster.gpus_per_node, cluster.nodes
 
 
 def apart_gpus(workload: Workload) -> int:

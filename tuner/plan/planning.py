@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from tuner.advise import advise
 from tuner.advise.combine import one_per_key
-from tuner.advise.differences import changes
 from tuner.advise.reading import Reading
 from tuner.advise.refusals import Refusal, Started, started
 from tuner.advise.usual_host import may_lack_host
@@ -25,7 +24,8 @@ from tuner.plan.packages import package_gain
 from tuner.plan.ranking import MOST, ranks, worth_naming
 from tuner.plan.search import LARGEST_WHOLE, SearchResult, SettingSearch, Watch
 from tuner.plan.shortening import shortened
-from tuner.plan.space import Choice, Space, same_training, space_of
+from tuner.plan.space import Choice, Space, nearest, same_training, space_of
+from tuner.plan.whole_models import whole_starts
 from tuner.rules.case import Case, CaseFigures, figures
 from tuner.rules.rollout_engine import starts
 from tuner.workload import Workload
@@ -161,7 +161,8 @@ def _planned(
     known = list(_known_settings(start, space, wanted))
     for setting in known:
         search.hold(setting)
-    result = search.run([setting.choice for setting in known], largest_whole=wanted.largest_whole)
+    starts = [*(setting.choice for setting in known), *whole_starts(base, space, wanted.headroom)]
+    result = search.run(starts, largest_whole=wanted.largest_whole)
     judge = Judge(wanted.headroom)
     short = _unique(shortened(one, space, legality, judge, known) for one in result.best)
     lifted = tuple(text for one in start.refusals for text in one.overrides)
@@ -206,20 +207,6 @@ def _fitting(choice: Choice, workload: Workload, overrides: tuple[str, ...]) -> 
     lacks_host = may_lack_host(made.estimate, workload.cluster.gpus_per_node)
     if made.estimate.fits_for_certain() and starts(workload) and not lacks_host:
         yield Candidate(choice=choice, workload=workload, figures=made, overrides=overrides)
-
-
-def nearest(space: Space, workload: Workload) -> Choice:
-    """The choice whose options are all part of what a workload changes, with as much of that as there is."""
-    wanted = changes(space.base, workload)
-    choice = []
-    for axis in space.axes:
-        parts = [
-            (len(option.changes), number)
-            for number, option in enumerate(axis.options)
-            if all(path in wanted and wanted[path] == value for path, value in option.changes.items())
-        ]
-        choice.append(max(parts)[1])
-    return tuple(choice)
 
 
 def _unique(settings: Iterable[Candidate]) -> list[Candidate]:

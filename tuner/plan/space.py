@@ -157,3 +157,17 @@ def same_training(before: Workload, after: Workload) -> bool:
     if after.batch != before.batch or after.actor.head.kind in after.actor.head.rounding:
         return False
     return weighs_alike(before, after)
+
+
+def nearest(space: Space, workload: Workload) -> Choice:
+    """The choice whose options are all part of what a workload changes, with as much of that as there is."""
+    wanted = changes(space.base, workload)
+    choice = []
+    for axis in space.axes:
+        parts = [
+            (len(option.changes), number)
+            for number, option in enumerate(axis.options)
+            if all(path in wanted and wanted[path] == value for path, value in option.changes.items())
+        ]
+        choice.append(max(parts)[1])
+    return tuple(choice)

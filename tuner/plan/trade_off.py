@@ -1,6 +1,6 @@
 """Seconds of a step against what they cost: the numbers, cards and placements that none beats in both."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -60,22 +60,16 @@ class TradePoint(Struct, frozen=True, kw_only=True):
         return self.setting.gpu_hours
 
 
-def trade_off(
-    rows: Iterable[CapacityRow],
-    prices: Mapping[str, float],
-    elsewhere: Iterable[tuple[str, Cluster, PlannedSetting]] = (),
-) -> tuple[TradePoint, ...]:
+def trade_off(rows: Iterable[CapacityRow], prices: Mapping[str, float]) -> tuple[TradePoint, ...]:
     """What there is to choose from, the fastest first.
 
     On one number of one card the fastest setting takes the fewest GPU-hours as well, so that a row of the
-    table over numbers and cards is one point, and a placement of all GPUs of a cluster another one.
+    table over numbers and cards is one point, and each placement of all GPUs of a cluster another one.
 
     Args:
         rows: of that table.
         prices: of a GPU-hour, by the card's name.
-        elsewhere: the placements that were planned, with their GPUs and best settings.
     """
-    colocated = [("", row.cluster, row.best) for row in rows if row.best is not None]
     points = [
         TradePoint(
             setting=setting,
@@ -83,7 +77,7 @@ def trade_off(
             placement=placement,
             price=None if (price := prices.get(cluster.gpu.name)) is None else price * setting.gpu_hours,
         )
-        for placement, cluster, setting in (*colocated, *elsewhere)
+        for placement, cluster, setting in _settings(rows)
         if setting.time.seconds > 0
     ]
     points.sort(key=_seconds)
@@ -95,6 +89,16 @@ def trade_off(
         replace(point, unbeaten=kept, unbeaten_by_price=cheap.get(id(point)))
         for point, kept in zip(points, hours, strict=True)
     )
+
+
+def _settings(rows: Iterable[CapacityRow]) -> Iterator[tuple[str, Cluster, PlannedSetting]]:
+    """Where each generates, on which GPUs; first the job as it is, then what was planned elsewhere."""
+    given = list(rows)
+    for row in given:
+        if row.plan.best is not None:
+            yield "", row.cluster, row.plan.best
+    for row in given:
+        yield from ((one.placement, row.cluster, one.setting) for one in row.elsewhere)
 
 
 def _seconds(point: TradePoint) -> float:

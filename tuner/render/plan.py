@@ -3,25 +3,23 @@
 from collections.abc import Iterator
 
 from tuner.consultation.planning import PlanAnswer
-from tuner.consultation.premises import OPTIONS
 from tuner.counted import counted
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, PlannedSetting
-from tuner.plan.gpus import apart_gpus
 from tuner.plan.packages import PackageGain
 from tuner.plan.price import JobTotals, whole_job
 from tuner.render.block import pasted
 from tuner.render.document.marks import strong, user_text
 from tuner.render.document.parts import AnswerDocument, Heading, Paragraph, Part, Paste
-from tuner.render.left_out import named
-from tuner.render.lengths import assumed_lengths
-from tuner.render.numbers import gib, parameters, seconds
+from tuner.render.numbers import gib, seconds
 from tuner.render.plan_longest import longest_responses
 from tuner.render.plan_measure import deciding_measurements
-from tuner.render.plan_placement import placement_parts
+from tuner.render.plan_placement import placed_lines, placement_parts
+from tuner.render.plan_premises import premises_of
 from tuner.render.plan_strategies import started_otherwise, strategies_compared
 from tuner.render.plan_table import (
     capacity_table,
+    cluster_words,
     job_table,
     money,
     price_table,
@@ -29,10 +27,10 @@ from tuner.render.plan_table import (
     trade_off_table,
     variant_table,
 )
-from tuner.render.plan_why import cluster_words, nothing_fits, search_facts
-from tuner.render.words import clauses, full_stop, listed, titled, with_note
+from tuner.render.plan_why import nothing_fits, row_words, search_facts
+from tuner.render.words import clauses, listed, titled
 from tuner.rules.wording import around, duration
-from tuner.units import BITS, GIB, GIGA
+from tuner.units import GIB
 
 
 def plan_document(answer: PlanAnswer) -> AnswerDocument:
@@ -43,7 +41,7 @@ def plan_document(answer: PlanAnswer) -> AnswerDocument:
 def choices(answer: PlanAnswer) -> tuple[tuple[Part, ...], ...]:
     """What was planned, and what to run: the best settings, the longest responses, the fewest GPUs."""
     return (
-        tuple(_premises(answer)),
+        tuple(premises_of(answer)),
         *_settings(answer),
         *_measurements(answer),
         tuple(longest_responses(answer)),
@@ -82,47 +80,6 @@ def _measurements(answer: PlanAnswer) -> Iterator[tuple[Part, ...]]:
     yield tuple(measured_parts(answer.corrections))
 
 
-def _premises(answer: PlanAnswer) -> Iterator[Part]:
-    """What was planned, and what was taken to be so."""
-    workload, engine = answer.job.reading.workload, answer.job.rollout_engine
-    words = [
-        listed([with_note(str(workload.release), answer.job.release.reason), workload.actor.engine.name]),
-        *([f"{engine.name} {engine.version}"] if engine is not None else []),
-        with_note(workload.model.name, parameters(workload.model.parameters)),
-    ]
-    yield Paragraph(text=user_text(titled(_("plan"), clauses(words))), further=1)
-    if answer.job.card.assumed:
-        text = _("no GPU was named and none was found; {gpu} is taken. Give --gpu NAME.")
-        yield Paragraph(text=text.format(gpu=workload.cluster.gpu.name), level=1)
-    if answer.job.left_out:
-        text = titled(_("left out"), named(answer.job.left_out))
-        yield Paragraph(text=user_text(text), level=1, further=1)
-    if lengths := assumed_lengths(workload):
-        yield Paragraph(text=user_text(full_stop(clauses(lengths))), level=1)
-    if apart := apart_gpus(workload):
-        text = _("{gpus} beside the trainer's are as the settings have them, and are counted in GPU-hours.")
-        yield Paragraph(text=text.format(gpus=counted(apart, "GPU")), level=1)
-    yield from _networks(answer)
-    if answer.held:
-        yield Paragraph(text=user_text(titled(_("held"), listed(answer.held))), level=1)
-
-
-def _networks(answer: PlanAnswer) -> Iterator[Part]:
-    """The network between nodes, for every card of which several nodes were planned."""
-    rates = {
-        (row.cluster.gpu.name, row.cluster.network_bytes_per_s, row.cluster.network_assumed): None
-        for row in answer.rows
-        if row.cluster.nodes > 1
-    }
-    for card, rate, assumed in rates:
-        known = _("{card}: {rate:,.4g} Gb/s for each GPU between nodes")
-        guess = _("{card}: {rate:,.4g} Gb/s for each GPU between nodes (assumed); give {option}")
-        text = (guess if assumed else known).format(
-            card=card, rate=rate * BITS / GIGA, option=OPTIONS["network"]
-        )
-        yield Paragraph(text=titled(_("network"), text), level=1)
-
-
 def _settings(answer: PlanAnswer) -> Iterator[tuple[Part, ...]]:
     """The best settings on the cards that there are, each with its block."""
     where = cluster_words(answer.plan.cluster)
@@ -156,18 +113,26 @@ def _ties(plan: ClusterPlan) -> Iterator[Part]:
         yield Paragraph(text=text.format(count=tied), level=1)
 
 
-def _setting(setting: PlannedSetting, answer: PlanAnswer) -> Iterator[Part]:
+def _setting(
+    setting: PlannedSetting, answer: PlanAnswer, lines: tuple[str, ...] | None = None
+) -> Iterator[Part]:
+    """A setting with what it comes to, and what to paste: its overrides, where nothing else is given."""
     text = f"{strong(f'{setting.rank}.')} {clauses(_figures(setting, answer))}"
     yield Paragraph(text=text, further=1)
     yield Paragraph(text=_limits(setting), level=1, further=1)
     if setting.needs is not None:
         yield from started_otherwise(setting, setting.needs)
     elif setting.overrides:
-        yield Paste(lines=tuple(pasted(setting.overrides).split("\n")))
+        yield Paste(lines=lines or tuple(pasted(setting.overrides).split("\n")))
     else:
         yield Paragraph(text=_("The job as it is."), level=1)
-    if setting.with_package is not None:
+    if setting.with_package is not None and _is_seen(setting.with_package, setting):
         yield from _with_package(setting.with_package)
+
+
+def _is_seen(gain: PackageGain, setting: PlannedSetting) -> bool:
+    """Whether the seconds with a package are written otherwise than those without it."""
+    return duration(gain.seconds) != duration(setting.time.seconds)
 
 
 def _with_package(gain: PackageGain) -> Iterator[Part]:
@@ -193,7 +158,7 @@ def _figures(setting: PlannedSetting, answer: PlanAnswer) -> Iterator[str]:
 def whole_words(whole: JobTotals) -> str:
     """The whole job: ``"500 steps: 21 h (15 to 29), 170 GPU-hours, 425"``."""
     hours = around(_("{hours} h").format(hours=duration(whole.hours)), *map(duration, whole.ends))
-    words = [hours, _("{hours} GPU-hours").format(hours=duration(whole.gpu_hours))]
+    words = [hours, _("{hours} GPU-hours").format(hours=small(whole.gpu_hours))]
     if whole.price is not None:
         words.append(_("price {price}").format(price=money(whole.price)))
     return titled(counted(whole.steps, "step"), listed(words))
@@ -219,19 +184,22 @@ def _limits(setting: PlannedSetting) -> str:
 
 
 def _fewest(answer: PlanAnswer) -> Iterator[Part]:
-    plan = answer.fewest
-    if plan is None or plan.best is None:
+    row = answer.fewest
+    if row is None or row.least is None:
         asked = listed(dict.fromkeys(cluster_words(row.cluster) for row in answer.rows))
+        if len(answer.rows) == 1:
+            return  # which has been said
         yield Paragraph(text=_("It fits on none of these for certain: {asked}.").format(asked=asked))
         return
-    yield Heading(text=_("Fewest GPUs: {where}").format(where=cluster_words(plan.cluster)))
-    if plan is answer.plan:
+    yield Heading(text=_("Fewest GPUs: {where}").format(where=row_words(row)))
+    if row.plan is answer.plan:
         yield Paragraph(text=_("On no smaller number that was looked at it is sure to fit."), level=1)
-    else:
-        yield from _setting(plan.best, answer)
+        return
+    placed = answer.placed_best(row) if row.plan.best is None else None
+    yield from _setting(row.least, answer, None if placed is None else placed_lines(placed, row.least))
     launched = answer.job.configuration.processes_per_node
-    if launched is not None and plan is not answer.plan:
+    if launched is not None:
         text = _("{launcher} starts the processes: have it start {gpus} on each node.")
         yield Paragraph(
-            text=user_text(text.format(launcher=launched.text, gpus=plan.cluster.gpus_per_node)), level=1
+            text=user_text(text.format(launcher=launched.text, gpus=row.cluster.gpus_per_node)), level=1
         )

@@ -31,7 +31,7 @@ def plan_csv(answer: PlanAnswer) -> str:
     table = csv.DictWriter(text, _COLUMNS, lineterminator="\n", restval="")
     table.writeheader()
     points = {id(point.setting): point for point in answer.trade_off}
-    lines = [(row.cluster, points.get(id(row.best)), row.best is not None) for row in answer.rows]
+    lines = [(row.cluster, points.get(id(row.plan.best)), row.plan.best is not None) for row in answer.rows]
     lines += [(point.cluster, point, True) for point in answer.trade_off if point.placement]
     for cluster, point, fits in lines:
         table.writerow(

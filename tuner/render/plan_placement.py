@@ -6,13 +6,14 @@ from tuner.consultation.placement import PlacementPlan
 from tuner.consultation.planning import PlanAnswer
 from tuner.consultation.splits import WaitsFor
 from tuner.counted import counted
+from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import PlannedSetting
 from tuner.render.block import pasted
 from tuner.render.document.marks import strong, user_text
 from tuner.render.document.parts import Heading, Paragraph, Part, Paste
 from tuner.render.numbers import seconds_change
-from tuner.render.plan_table import small, table_of
+from tuner.render.plan_table import cluster_words, small, table_of
 from tuner.render.words import full_stop, listed, pasteable, titled
 from tuner.rules.wording import around, duration
 from tuner.trainers.placement import PoolSplit
@@ -21,13 +22,42 @@ _OPTION = "--"
 
 
 def placement_parts(answer: PlanAnswer) -> Iterator[tuple[Part, ...]]:
-    """A table of the placements, then each that has a setting, with what it needs."""
-    if not answer.placements:
+    """A table of the placements, then each that has a setting, with what it needs; last other clusters."""
+    here = answer.placements_on(answer.plan.cluster)
+    if not here:
         return
-    cells = [_cells(one) for one in answer.placements]
-    yield (Heading(text=_("Placement: what generates elsewhere trains on older responses")), table_of(cells))
-    for one in answer.placements:
-        yield tuple(_placement(one, answer))
+    heading = Heading(text=_("Placement: what generates elsewhere trains on older responses"))
+    yield (heading, *_where(answer), table_of([_cells(one) for one in here]))
+    for one in here:
+        yield tuple(_placement(one, strong(one.placement.value), answer.plan.best))
+    yield from _elsewhere(answer)
+
+
+def _where(answer: PlanAnswer) -> Iterator[Part]:
+    """Which of the GPUs these are, where there are others."""
+    if len(answer.rows) > 1:
+        yield Paragraph(text=_("On {where}.").format(where=cluster_words(answer.plan.cluster)), level=1)
+
+
+def _elsewhere(answer: PlanAnswer) -> Iterator[tuple[Part, ...]]:
+    """What to choose on other numbers and cards: surely faster than colocated, and beaten by none."""
+    points = (point for point in answer.trade_off if point.unbeaten or point.unbeaten_by_price)
+    chosen = {id(point.setting) for point in points}
+    rows = [row for row in answer.rows if row.plan is not answer.plan]
+    for row in rows:
+        one = answer.placed_best(row)
+        if (
+            one is None
+            or id(one.setting) not in chosen
+            or (one.change is not None and not one.change.is_gain)
+        ):
+            continue
+        name = _("{placement} on {where}").format(
+            placement=one.placement.value, where=cluster_words(row.cluster)
+        )
+        yield tuple(_placement(one, strong(name), row.plan.best))
+    if any(row.elsewhere for row in rows):
+        yield (Paragraph(text=_("--write has a file of each placement on each of the GPUs."), level=0),)
 
 
 def _cells(plan: PlacementPlan) -> Mapping[str, str]:
@@ -42,15 +72,21 @@ def _cells(plan: PlacementPlan) -> Mapping[str, str]:
     return cells
 
 
-def _placement(plan: PlacementPlan, answer: PlanAnswer) -> Iterator[Part]:
-    name = strong(plan.placement.value)
+def _placement(plan: PlacementPlan, name: str, before: PlannedSetting | None) -> Iterator[Part]:
+    """What a placement comes to, and how it is asked for.
+
+    Args:
+        plan: of the placement.
+        name: what it is called.
+        before: the setting of the job where it is, on the same GPUs.
+    """
     if plan.setting is None:
         yield Paragraph(text=user_text(full_stop(titled(name, plan.reason))), further=1)
         return
     needs = plan.needs
     if needs is None:
         return  # the settings of the job as it is stand above
-    yield Paragraph(text=titled(name, _brings(plan, plan.setting, answer)), further=1)
+    yield Paragraph(text=titled(name, _brings(plan, plan.setting, before)), further=1)
     yield Paragraph(text=_waits(plan), level=1, further=1)
     if len(plan.divisions) > 1:
         yield Paragraph(text=_divisions(plan), level=1, further=1)
@@ -66,12 +102,11 @@ def _placement(plan: PlacementPlan, answer: PlanAnswer) -> Iterator[Part]:
         text = _("{program} stands in the repository of {release}, not in what is installed of it.")
         release = plan.setting.workload.release
         yield Paragraph(text=text.format(program=needs.program, release=release), level=1)
-    yield Paste(lines=tuple(_lines(plan, plan.setting)))
+    yield Paste(lines=placed_lines(plan, plan.setting))
 
 
-def _brings(plan: PlacementPlan, setting: PlannedSetting, answer: PlanAnswer) -> str:
+def _brings(plan: PlacementPlan, setting: PlannedSetting, before: PlannedSetting | None) -> str:
     """The step beside that of the job where it is."""
-    before = answer.plan.best
     if before is None:
         return _("it fits, and the job where it is does not.")
     gpu = setting.workload.cluster.gpu.name
@@ -91,12 +126,12 @@ def _waits(plan: PlacementPlan) -> str:
     training, generation = duration(plan.training_s or 0.0), duration(plan.generation_s or 0.0)
     text = _(
         "A step waits for training, {training} s on {trains}; generation takes {generation} s of that on "
-        "{generates}, which idle for the rest."
+        "{generates}, idle for the rest."
     )
     if plan.waits_for is WaitsFor.GENERATION:
         text = _(
             "A step waits for generation, {generation} s on {generates}; training takes {training} s of that "
-            "on {trains}, which idle for the rest: overlap takes away no more than training."
+            "on {trains}, idle for the rest: overlap takes away no more than training."
         )
     return text.format(
         training=training,
@@ -112,23 +147,33 @@ def _pools(split: PoolSplit) -> str:
     )
 
 
+def _of_nodes(split: PoolSplit, cluster: Cluster) -> str:
+    """How the nodes are divided, where as many GPUs train in another way as well."""
+    whole = split.training_gpus_per_node == cluster.gpus_per_node
+    return _("(whole nodes)") if whole else _("(each node divided)")
+
+
 def _divisions(plan: PlacementPlan) -> str:
     """The divisions that were planned, by the GPUs that train."""
     planned = sorted(plan.divisions, key=lambda one: (one.split.training_gpus, one.split.training_nodes))
+    pools = [_pools(one.split) for one in planned]
+    named = [
+        f"{text} {_of_nodes(one.split, plan.cluster)}" if pools.count(text) > 1 else text
+        for text, one in zip(pools, planned, strict=True)
+    ]
     forms = [
-        _("{pools} {seconds} s").format(pools=_pools(one.split), seconds=duration(one.seconds))
+        _("{pools} {seconds} s").format(pools=text, seconds=duration(one.seconds))
         if one.seconds is not None
-        else _("{pools} none").format(pools=_pools(one.split))
-        for one in planned
+        else _("{pools} none").format(pools=text)
+        for text, one in zip(named, planned, strict=True)
     ]
     return full_stop(titled(_("Divisions planned, training + generating"), listed(forms)))
 
 
-def _lines(plan: PlacementPlan, setting: PlannedSetting) -> Iterator[str]:
+def placed_lines(plan: PlacementPlan, setting: PlannedSetting) -> tuple[str, ...]:
     """The command with a line for each override, or the overrides alone."""
     if not plan.launch:
-        yield from pasted(setting.overrides).split("\n")
-        return
+        return tuple(pasted(setting.overrides).split("\n"))
     place = max(number for number, word in enumerate(plan.launch) if word.startswith(_OPTION)) + 1
     command = " ".join(pasteable(word) for word in plan.launch[:place])
-    yield from f"{command} \\\n{pasted(plan.launch[place:])}".split("\n")
+    return tuple(f"{command} \\\n{pasted(plan.launch[place:])}".split("\n"))

@@ -93,13 +93,28 @@ class ClusterPlanReport(ClusterPlan, frozen=True, kw_only=True):
     ] = ()
 
 
+class PlacementReport(PlacementPlan, frozen=True, kw_only=True):
+    """The best setting of one placement, over all divisions of the GPUs."""
+
+    setting: Annotated[SettingReport | None, Meta(description="null where there is none")] = None
+
+
 class CapacityReport(Struct, frozen=True, kw_only=True):
     """One number and card, with its efficiency."""
 
-    plan: ClusterPlanReport
+    plan: Annotated[ClusterPlanReport, Meta(description="of the job where it is")]
+    placements: Annotated[
+        tuple[PlacementReport, ...], Meta(description="of --vary placement=..., in its order")
+    ]
+    fastest: Annotated[
+        str, Meta(description="the placement whose step is shortest; empty: the job where it is")
+    ]
     efficiency: Annotated[
         float | None,
-        Meta(description="GPU-hours on the fewest of the same card over those here; null where nothing fits"),
+        Meta(
+            description="GPU-hours on the fewest of the same card over those here, of whatever is fastest; "
+            "null where nothing fits"
+        ),
     ]
 
 
@@ -107,12 +122,6 @@ class VariantReport(Variant, frozen=True, kw_only=True):
     """The plan with other values of settings that a plan leaves alone by itself."""
 
     plan: ClusterPlanReport
-
-
-class PlacementReport(PlacementPlan, frozen=True, kw_only=True):
-    """The best setting of one placement, over all divisions of the GPUs."""
-
-    setting: Annotated[SettingReport | None, Meta(description="null where there is none")] = None
 
 
 class PlanReport(Struct, frozen=True, kw_only=True):
@@ -141,10 +150,13 @@ class PlanReport(Struct, frozen=True, kw_only=True):
     fewest: Annotated[
         PlanClusterReport | None, Meta(description="the fewest GPUs that it fits on; null: none")
     ]
+    fewest_placement: Annotated[
+        str, Meta(description="with which alone it fits there; empty: the job fits where it is, or nowhere")
+    ]
     capacity: tuple[CapacityReport, ...]
     more: Annotated[
         ClusterPlanReport | None,
-        Meta(description="on more GPUs than were asked about, where it fits on none of these"),
+        Meta(description="on more GPUs, or larger cards, where it fits on none that were asked about"),
     ]
     variants: Annotated[tuple[VariantReport, ...], Meta(description="of --vary, in its order")]
     trade_off: Annotated[
@@ -158,7 +170,8 @@ class PlanReport(Struct, frozen=True, kw_only=True):
         Meta(description="how long responses may get; empty unless --longest asks for it"),
     ]
     placements: Annotated[
-        tuple[PlacementReport, ...], Meta(description="of --vary placement=..., in its order")
+        tuple[PlacementReport, ...],
+        Meta(description="of --vary placement=..., in its order, on the GPUs that there are"),
     ]
     relaxations: Annotated[
         tuple[Relaxation, ...],
@@ -257,6 +270,7 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         measured=answer.corrections,
         stopped=answer.stopped,
         fewest=None if least is None else extended(PlanClusterReport, least.cluster),
+        fewest_placement="" if least is None or least.plan.best is not None else least.placement,
         capacity=tuple(_row(row, answer) for row in answer.rows),
         more=None if answer.more is None else _plan(answer.more, answer),
         variants=tuple(
@@ -264,13 +278,22 @@ def plan_report(answer: PlanAnswer) -> PlanReport:
         ),
         trade_off=answer.trade_off,
         longest=answer.longest,
-        placements=tuple(_placement(one, answer) for one in answer.placements),
+        placements=_placements(answer, answer.plan.cluster),
         relaxations=answer.relaxations,
     )
 
 
 def _row(row: CapacityRow, answer: PlanAnswer) -> CapacityReport:
-    return CapacityReport(plan=_plan(row.plan, answer), efficiency=row.efficiency)
+    return CapacityReport(
+        plan=_plan(row.plan, answer),
+        placements=_placements(answer, row.cluster),
+        fastest=row.placement,
+        efficiency=row.efficiency,
+    )
+
+
+def _placements(answer: PlanAnswer, cluster: Cluster) -> tuple[PlacementReport, ...]:
+    return tuple(_placement(one, answer) for one in answer.placements_on(cluster))
 
 
 def _plan(plan: ClusterPlan, answer: PlanAnswer, steps: int | None = None) -> ClusterPlanReport:

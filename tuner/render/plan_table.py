@@ -1,10 +1,14 @@
 """The table of a plan over numbers of GPUs and cards."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import floor, log10
 
 from tuner.consultation.planning import PlanAnswer, Variant
+from tuner.counted import counted
+from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.capacity import CapacityRow
+from tuner.plan.gpus import which_gpus
 from tuner.plan.price import whole_job
 from tuner.plan.trade_off import TradePoint
 from tuner.render.columns import columns
@@ -14,6 +18,8 @@ from tuner.render.words import full_stop, listed, titled
 from tuner.rules.wording import around, duration
 
 _CENTS_BELOW = 100  # of an amount that is told with them
+_PARTS_OF_CENTS_BELOW = 0.1
+_THOUSANDS_FROM = 1000
 
 
 def capacity_table(answer: PlanAnswer) -> Iterator[Part]:
@@ -22,6 +28,7 @@ def capacity_table(answer: PlanAnswer) -> Iterator[Part]:
         return
     yield Heading(text=_("Over numbers and cards"))
     yield table_of([_cells(row, answer) for row in answer.rows])
+    yield from _unsure(answer)
     unread: dict[str, list[str]] = {}
     for row in answer.rows:
         if row.plan.unread:
@@ -29,6 +36,23 @@ def capacity_table(answer: PlanAnswer) -> Iterator[Part]:
     for reason, clusters in unread.items():
         text = titled(_("{clusters} cannot be read").format(clusters=listed(clusters)), full_stop(reason))
         yield Paragraph(text=user_text(text), level=1, further=1)
+
+
+def _unsure(answer: PlanAnswer) -> Iterator[Part]:
+    """Where a placement is ahead of the job where it is by less than what is uncertain of that."""
+    forms = []
+    for row in answer.rows:
+        placed, own = answer.placed_best(row), row.plan.best
+        if placed is not None and own is not None and (placed.change is None or not placed.change.is_gain):
+            text = _("{gpus} x {gpu} ({seconds} s)")
+            seconds = duration(own.time.seconds)
+            forms.append(text.format(gpus=row.cluster.gpus, gpu=row.cluster.gpu.name, seconds=seconds))
+    if forms:
+        text = titled(
+            _("Not sure to be faster than colocated, which keeps the training as it is"),
+            full_stop(listed(forms)),
+        )
+        yield Paragraph(text=text, level=1, further=1)
 
 
 def job_table(answer: PlanAnswer) -> Iterator[Part]:
@@ -41,7 +65,7 @@ def job_table(answer: PlanAnswer) -> Iterator[Part]:
 
 def trade_off_table(answer: PlanAnswer) -> Iterator[Part]:
     """What no other number and card beats in seconds and GPU-hours at once, from the fewest hours on."""
-    kept = [point for point in reversed(answer.trade_off) if point.unbeaten]
+    kept = [point for point in _cheapest_first(answer.trade_off) if point.unbeaten]
     if len(answer.trade_off) > 1:
         yield Heading(text=_("Seconds against GPU-hours"))
         yield from _unbeaten(kept, _("GPU-hours"), _("more GPU-hours"), lambda point: point.gpu_hours, small)
@@ -49,11 +73,23 @@ def trade_off_table(answer: PlanAnswer) -> Iterator[Part]:
 
 def price_table(answer: PlanAnswer) -> Iterator[Part]:
     """What no other number and card with a price beats in seconds and price at once, the cheapest first."""
-    priced = [point for point in reversed(answer.trade_off) if point.price is not None]
+    priced = [point for point in _cheapest_first(answer.trade_off) if point.price is not None]
     kept = [point for point in priced if point.unbeaten_by_price]
     if len(priced) > 1:
         yield Heading(text=_("Seconds against the price"))
         yield from _unbeaten(kept, _("price"), _("higher price"), lambda point: point.price or 0.0, money)
+
+
+def _cheapest_first(points: Sequence[TradePoint]) -> Iterator[TradePoint]:
+    """Points from the slowest on; of placements that come to the same on one cluster the first alone."""
+    seen: set[tuple[object, ...]] = set()
+    told = []
+    for point in points:
+        same = (which_gpus(point.cluster), duration(point.step.seconds), small(point.gpu_hours))
+        if same not in seen:
+            told.append(point)
+        seen.add(same)
+    yield from reversed(told)
 
 
 def _unbeaten(
@@ -63,7 +99,10 @@ def _unbeaten(
     cost: Callable[[TradePoint], float],
     written: Callable[[float], str],
 ) -> Iterator[Part]:
-    """A row for each, with what it saves and costs beside the one above it."""
+    """A row for each, with what it saves and costs beside the one above it; a sentence of a single one."""
+    if len(points) == 1:
+        yield Paragraph(text=_the_only_one(points[0], title, written(cost(points[0]))), level=1, further=1)
+        return
     text = _("None of the others beats these in both at once; each row is compared with the one above it.")
     yield Paragraph(text=text, level=1, further=1)
     rows, placed = [], any(point.placement for point in points)
@@ -72,16 +111,37 @@ def _unbeaten(
         cells = {
             _("card"): point.card,
             _("GPUs"): str(point.gpus),
-            **({_("with"): point.placement or _("colocated")} if placed else {}),
+            **({_("with"): _where(point.placement)} if placed else {}),
             _("step, s"): around(duration(step.seconds), duration(step.low_s), duration(step.high_s)),
             title: written(cost(point)),
         }
         if place:
             before = points[place - 1]
             cells[_("less time")] = f"{1 - step.seconds / before.step.seconds:.0%}"
-            cells[more] = f"{cost(point) / cost(before) - 1:.0%}" if cost(before) else ""
+            cells[_("more") if placed else more] = (
+                f"{cost(point) / cost(before) - 1:.0%}" if cost(before) else ""
+            )
         rows.append(cells)
     yield table_of(rows)
+
+
+def cluster_words(cluster: Cluster) -> str:
+    """The GPUs of a cluster: ``"16 x h100-sxm on 2 nodes"``."""
+    return _("{gpus} x {gpu} on {nodes}").format(
+        gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
+    )
+
+
+def _the_only_one(point: TradePoint, title: str, cost: str) -> str:
+    """What is better than all others in both: it is nothing to choose from."""
+    what = listed([cluster_words(point.cluster), *([point.placement] if point.placement else [])])
+    text = _("{what} takes least of both (step {seconds} s, {title} {cost}): no other is better in either.")
+    return text.format(what=what, seconds=duration(point.step.seconds), cost=cost, title=title)
+
+
+def _where(placement: str) -> str:
+    """Where a job generates, in a table that has placements."""
+    return placement or _("colocated")
 
 
 def variant_table(answer: PlanAnswer) -> Iterator[Part]:
@@ -125,8 +185,12 @@ def table_of(rows: Sequence[Mapping[str, str]]) -> Table:
 
 def _cells(row: CapacityRow, answer: PlanAnswer) -> Mapping[str, str]:
     """The cells of a row by the titles of their columns, as far as there is something to say."""
-    cluster, best = row.cluster, row.best
-    cells = {_("card"): cluster.gpu.name, _("GPUs"): str(cluster.gpus), _("nodes"): str(cluster.nodes)}
+    cluster, best, placed = row.cluster, row.best, bool(answer.placements)
+    cells = {_("card"): cluster.gpu.name, _("GPUs"): str(cluster.gpus)}
+    if not placed or _gpus_twice(answer):  # a line has no room for everything
+        cells[_("nodes")] = str(cluster.nodes)
+    if placed:
+        cells[_("with")] = _where(row.placement) if best is not None else ""
     if best is None:
         return {**cells, _("step, s"): _("cannot be read") if row.plan.unread else _("does not fit")}
     step, price = best.step, answer.prices.get(cluster.gpu.name)
@@ -134,10 +198,17 @@ def _cells(row: CapacityRow, answer: PlanAnswer) -> Mapping[str, str]:
         cells[_("with")] = best.strategy
     cells[_("step, s")] = around(duration(step.seconds), duration(step.low_s), duration(step.high_s))
     cells[_("GPU-hours")] = small(best.gpu_hours)
-    cells[_("efficiency")] = "" if row.efficiency is None else f"{row.efficiency:.0%}"
+    if not placed:
+        cells[_("efficiency")] = "" if row.efficiency is None else f"{row.efficiency:.0%}"
     if price is not None:
         cells[_("price")] = money(best.gpu_hours * price)
     return cells
+
+
+def _gpus_twice(answer: PlanAnswer) -> bool:
+    """Whether as many GPUs of a card stand in two rows, on another number of nodes."""
+    numbers = [(row.cluster.gpu.name, row.cluster.gpus) for row in answer.rows]
+    return len(set(numbers)) < len(numbers)
 
 
 def _cells_of_job(row: CapacityRow, answer: PlanAnswer) -> Mapping[str, str]:
@@ -150,8 +221,9 @@ def _cells_of_job(row: CapacityRow, answer: PlanAnswer) -> Mapping[str, str]:
     cells = {
         _("card"): cluster.gpu.name,
         _("GPUs"): str(cluster.gpus),
+        **({_("with"): _where(row.placement)} if answer.placements else {}),
         _("hours in all"): around(duration(whole.hours), *map(duration, whole.ends)),
-        _("GPU-hours"): duration(whole.gpu_hours),
+        _("GPU-hours"): small(whole.gpu_hours),
     }
     if whole.price is not None:
         cells[_("price in all")] = money(whole.price)
@@ -176,10 +248,19 @@ def _cells_of_variant(variant: Variant, answer: PlanAnswer) -> Mapping[str, str]
 
 
 def small(number: float) -> str:
-    """A number with as many digits as a model deserves, below 1 as well: ``"0.067"``."""
-    return duration(number) if number >= 1 else f"{number:.2g}"
+    """A number with as many digits as a model deserves: ``"8,603"``, ``"12"``, ``"0.30"``, ``"0.067"``."""
+    if number >= _THOUSANDS_FROM:
+        return f"{number:,.0f}"
+    return duration(number) if number >= 1 else _below_one(number)
+
+
+def _below_one(number: float) -> str:
+    """Two digits behind the zeros: ``"0.30"``, ``"0.000091"``."""
+    return f"{number:.{1 - floor(log10(number))}f}" if number > 0 else "0"
 
 
 def money(amount: float) -> str:
-    """An amount of whatever the price is in."""
+    """An amount of whatever the price is in: ``"21,507"``, ``"17.25"``, ``"0.030"``."""
+    if 0 < amount < _PARTS_OF_CENTS_BELOW:
+        return _below_one(amount)
     return f"{amount:,.0f}" if amount >= _CENTS_BELOW else f"{amount:,.2f}"

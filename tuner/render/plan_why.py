@@ -6,15 +6,16 @@ from tuner.advise.usual_host import LEAST_USUAL_BYTES, may_lack_host
 from tuner.consultation.planning import PlanAnswer
 from tuner.consultation.premises import OPTIONS
 from tuner.counted import counted
-from tuner.hardware import Cluster
 from tuner.language import _
 from tuner.plan.answer import ClusterPlan, Lacking
+from tuner.plan.capacity import CapacityRow
 from tuner.plan.judge import DOUBT, HOST, START
 from tuner.plan.reasons import RelaxationKind
 from tuner.plan.search import REFUSED
 from tuner.render.document.marks import user_text
 from tuner.render.document.parts import Paragraph, Part
 from tuner.render.numbers import gib
+from tuner.render.plan_table import cluster_words, small
 from tuner.render.words import clauses, full_stop, listed, titled
 from tuner.rules.wording import count, duration
 
@@ -31,7 +32,7 @@ def nothing_fits(answer: PlanAnswer) -> Iterator[Part]:
     yield Paragraph(text=_everywhere(lacking), level=1, further=1)
     words = [*lacking.problems]
     if lacking.phase is not None:
-        text = _("{phase} lacks {missing} of {capacity}")
+        text = _("{phase} lacks {missing} on a card of {capacity}")
         missing, capacity = gib(lacking.missing_bytes), gib(lacking.estimate.capacity_bytes)
         words.insert(0, text.format(phase=lacking.phase.value, missing=missing, capacity=capacity))
     if host := _host_words(lacking):
@@ -42,11 +43,10 @@ def nothing_fits(answer: PlanAnswer) -> Iterator[Part]:
     yield from _relaxations(answer)
 
 
-def cluster_words(cluster: Cluster) -> str:
-    """The GPUs of a cluster: ``"16 x h100-sxm on 2 nodes"``."""
-    return _("{gpus} x {gpu} on {nodes}").format(
-        gpus=cluster.gpus, gpu=cluster.gpu.name, nodes=counted(cluster.nodes, "node")
-    )
+def row_words(row: CapacityRow) -> str:
+    """The GPUs of a row, and the placement with which alone it fits: ``"4 x l40s on 1 node, separate"``."""
+    placement = [] if row.plan.best is not None or not row.placement else [row.placement]
+    return listed([cluster_words(row.cluster), *placement])
 
 
 def _host_words(lacking: Lacking) -> str:
@@ -88,28 +88,35 @@ def _relaxations(answer: PlanAnswer) -> Iterator[Part]:
         _("{what} ({seconds} s a step, {hours} GPU-hours)").format(
             what=words[one.kind].format(value=one.value, option=OPTIONS["host_memory_gib"]),
             seconds=duration(one.seconds),
-            hours=duration(one.gpu_hours),
+            hours=small(one.gpu_hours),
         )
         for one in answer.relaxations
     ]
-    fewest = answer.fewest or answer.more
-    if fewest is not None and fewest.best is not None:
-        forms.insert(
-            0,
-            _("{where} ({seconds} s a step, {hours} GPU-hours)").format(
-                where=cluster_words(fewest.cluster),
-                seconds=duration(fewest.best.time.seconds),
-                hours=duration(fewest.best.gpu_hours),
-            ),
-        )
+    forms[:0] = _on_others(answer)
     if forms:
         yield Paragraph(text=titled(_("It would surely fit with"), clauses(forms)), level=1, further=1)
     elif answer.plan.lacking is not None:
         text = _(
-            "No shorter responses, no other card, no host memory and no less headroom alone make it fit: "
-            "give more GPUs."
+            "No shorter responses, no other card, no host memory and no less headroom alone make it fit."
         )
-        yield Paragraph(text=text, level=1)
+        if answer.most_in_vain is not None:
+            text = _(
+                "No shorter responses, no other card, no host memory and no less headroom alone make it fit, "
+                "nor do more GPUs, up to {where}."
+            ).format(where=cluster_words(answer.most_in_vain))
+        yield Paragraph(text=text, level=1, further=1)
+
+
+def _on_others(answer: PlanAnswer) -> Iterator[str]:
+    """The fewest GPUs on which the job fits, of those that were asked about or of more."""
+    row, more = answer.fewest, answer.more
+    where, least = ("", None) if row is None else (row_words(row), row.least)
+    if row is None and more is not None:
+        where, least = cluster_words(more.cluster), more.best
+    if least is not None:
+        yield _("{where} ({seconds} s a step, {hours} GPU-hours)").format(
+            where=where, seconds=duration(least.time.seconds), hours=small(least.gpu_hours)
+        )
 
 
 def constraint_words(name: str) -> str:
