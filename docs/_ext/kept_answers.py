@@ -9,7 +9,8 @@ import hashlib
 import pickle
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -47,9 +48,10 @@ def fingerprint() -> str:
 
 
 class _Store:
-    """Where answers lie. Only a build has a folder: a test computes what it judges."""
+    """Where answers lie. Only a build has a folder to write to; a test reads there at most."""
 
     folder: Path | None = None
+    read_only: bool = False
     catalogue: language.Catalogue | None = None  # of the pages' language; None for English
 
 
@@ -84,11 +86,24 @@ def _from_folder(asked: str, compute: Callable[[], Value]) -> Value:
     if path.is_file():
         return cast(Value, pickle.loads(path.read_bytes()))
     value = compute()
+    if _Store.read_only:
+        return value
     path.parent.mkdir(parents=True, exist_ok=True)  # a build of other sources may have swept it away
     with NamedTemporaryFile(dir=_Store.folder, delete=False) as file:
         pickle.dump(value, file)
     Path(file.name).replace(path)  # whole, or not there: the other build may be reading
     return value
+
+
+@contextmanager
+def kept_by_a_build() -> Iterator[None]:
+    """What a build of the same sources has kept is read back, where there was one; nothing is written."""
+    before = _Store.folder, _Store.read_only
+    _Store.folder, _Store.read_only = FOLDER / fingerprint(), True
+    try:
+        yield
+    finally:
+        _Store.folder, _Store.read_only = before
 
 
 def _open(app: Sphinx) -> None:

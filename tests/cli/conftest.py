@@ -22,3 +22,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def plans_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that several formats show is made once."""
+    from tests.cli.plans_kept import remembered  # few tests plan
+
+    monkeypatch.setattr("tuner.consultation.planning.plan_answer", remembered)

@@ -96,11 +96,13 @@ def test_what_a_prediction_leaves_out_is_remarked(tmp_path: Path) -> None:
         setting = f"+actor_rollout_ref.model.override_config.attn_implementation={name}"
         return A_RUN | {"id": name, "overrides": [*A_RUN["overrides"], setting]}
 
-    records = map(with_attention, ("sdpa", "flash_attention_2", "flash_attention_3"))
+    records = map(with_attention, ("flex_attention", "flash_attention_2", "flash_attention_3"))
     remarks = report_of(lines(tmp_path, *records))["remarks"]
-    assert [row["case"] for row in remarks] == ["sdpa"]
+    assert [row["case"] for row in remarks] == ["flex_attention"]
     key = "actor_rollout_ref.model.override_config.attn_implementation"
-    assert remarks[0]["text"].endswith(f"leaves out attention other than FlashAttention ({key}=sdpa)")
+    assert remarks[0]["text"].endswith(
+        f"leaves out attention other than FlashAttention ({key}=flex_attention)"
+    )
 
 
 def test_a_release_before_0_3_generates_with_the_engine_that_it_had(tmp_path: Path) -> None:

@@ -134,10 +134,9 @@ def test_json_holds_the_addends_in_host_memory() -> None:
     done = run("advise", CONFIG, offload, "--model", "qwen2.5-7b", "--gpu", "h100-sxm", "-f", "json")
     memory = json.loads(done.out)["memory"]
     assert sum(term["bytes"] for term in memory["host_terms"]) == memory["host_bytes"] > 0
-    offloaded = sum(term["bytes"] for term in memory["host_terms"] if "controller" not in term["name"])
-    held, processes = (
-        next(term["bytes"] for term in memory["host_terms"] if term["name"] == f"controller_{name}")
-        for name in ("batch", "processes")
-    )
+    terms = {term["name"]: term["bytes"] for term in memory["host_terms"]}
+    held = terms.pop("controller_batch")
+    processes = terms.pop("controller_processes") + terms.pop("gpu_processes")
+    offloaded = sum(terms.values())
     highest = offloaded + held * COPIES[2] // COPIES[1] + processes * PROCESS.high // PROCESS.typical
     assert memory["host_interval_bytes"] == [memory["host_bytes"], highest]

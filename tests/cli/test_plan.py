@@ -11,6 +11,8 @@ import pytest
 from tests.cli.runner import run
 from tests.plan.jobs import ACTOR, ROLLOUT, TYPED
 
+pytestmark = pytest.mark.usefixtures("plans_are_kept")
+
 JOB = (*TYPED, "trainer.total_training_steps=200")
 SMALL = ("/dev/null", "--model", "qwen2.5-0.5b", "--verl-version", "0.9.1", "--gpu", "2xh100-sxm")
 

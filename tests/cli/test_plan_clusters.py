@@ -4,8 +4,12 @@ import json
 from functools import cache
 from typing import Any
 
+import pytest
+
 from tests.cli.runner import Result, run
 from tests.plan.jobs import ACTOR, ROLLOUT, TYPED
+
+pytestmark = pytest.mark.usefixtures("plans_are_kept")
 
 TENSOR = f"{ROLLOUT}.tensor_model_parallel_size"
 GIVEN = ("/dev/null", "--model", "qwen2.5-0.5b", "--verl-version", "0.9.1")

@@ -5,10 +5,13 @@ from functools import cache
 from typing import Any
 
 import jsonschema
+import pytest
 
 from tests.cli.runner import run
 from tests.cli.test_plan import ACTOR, JOB, SMALL
 from tuner.render.schemas import schema
+
+pytestmark = pytest.mark.usefixtures("plans_are_kept")
 
 # Static micro-batches of whole sequences: the longer these, the more memory a pass takes.
 STATIC = (

@@ -10,6 +10,8 @@ import pytest
 from tests.cli.runner import run
 from tests.plan.jobs import ROLLOUT, TYPED
 
+pytestmark = pytest.mark.usefixtures("plans_are_kept")
+
 TENSOR = f"{ROLLOUT}.tensor_model_parallel_size"
 
 

@@ -18,6 +18,8 @@ from tuner.plan.pareto import unbeaten
 from tuner.render.axis_ticks import even_ticks, log_ticks
 from tuner.render.trade_off_picture import Point, TradeOffPicture, trade_off_picture
 
+pytestmark = pytest.mark.usefixtures("plans_are_kept")
+
 GIVEN = ("/dev/null", "--model", "qwen2.5-0.5b", "--verl-version", "0.9.1", "--gpu", "h100-sxm,l40s")
 SIZES = ("--gpus-per-node", "1,2", "--price", "h100-sxm=2.5/h", "--price", "l40s=0.9/h")
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,10 +1,12 @@
 """Pages of rules: their topics, what they bring, what was measured, and the links to their sources."""
 
 import re
+from pathlib import Path
 
 import pytest
 from docutils import nodes
 
+import kept_answers
 from docs.tools.check_site import SITES
 from docs.tools.program import ROOT
 from kept_answers import cached_answer
@@ -111,6 +113,28 @@ def test_an_answer_is_computed_once() -> None:
 
     assert [answer(1), answer(1), answer(1, twice=True), answer(2)] == [1, 1, 2, 2]
     assert asked == [1, 1, 2]
+
+
+def test_a_test_reads_what_a_build_has_kept_and_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def answer(number: int) -> int:
+        asked.append(number)
+        return number
+
+    monkeypatch.setattr(kept_answers, "FOLDER", tmp_path)
+    with monkeypatch.context() as building:
+        building.setattr(kept_answers._Store, "folder", tmp_path / kept_answers.fingerprint())
+        building.setattr(kept_answers._Store, "read_only", False)
+        assert cached_answer(words=False)(answer)(1) == 1
+    kept = sorted(tmp_path.rglob("*"))
+    with kept_answers.kept_by_a_build():
+        again = cached_answer(words=False)(answer)
+        assert [again(1), again(2)] == [1, 2]
+    assert asked == [1, 2]
+    assert sorted(tmp_path.rglob("*")) == kept
 
 
 def test_the_address_in_a_finding_is_that_of_a_page_of_both_sites(monkeypatch: pytest.MonkeyPatch) -> None:
