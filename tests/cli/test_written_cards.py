@@ -177,3 +177,13 @@ def test_the_name_of_a_file_of_settings_tells_the_card(name: str, card: str, tmp
     assert advised(tmp_path, f"# 8xH200\nsource {name}")[2 if card else 0] == (
         "assumed" if card else "h200-sxm"
     )
+
+
+def test_a_block_for_the_assumed_card_says_so_in_its_first_line(tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    recomputed = f"{PPO} data.train_batch_size=64 data.max_response_length=1024 trainer.n_gpus_per_node=2\n"
+    for comment, said in (("# a launch", True), ("# 2xH100", False)):
+        file.write_text(f"{comment}\n{recomputed.replace('0.5B', '3B')}")
+        shown = " ".join(run("advise", str(file), "--verl-version", "0.4.1").out.split())
+        head = shown[shown.index("Paste this: ") :]
+        assert ("; on an assumed 80 GB card;" in head) is said
