@@ -114,7 +114,7 @@ def _outcome(advice: Advice, together: Combination, left_out: Sequence[LeftOut])
 
 
 def _on_assumed_card(advice: Advice, most: int) -> Iterator[str]:
-    """That no card was named, of a block that may not fit on the smallest one that is usual."""
+    """The words for an assumed card, of a block that may not fit on the smallest one that is usual."""
     if most > _USUAL_BYTES and is_assumed(advice.workload.cluster.gpu):
         yield _("on an assumed {size} GB card").format(size=ASSUMED_GB)
 

@@ -13,15 +13,12 @@ from msgspec import Struct
 from tuner.errors import InputError
 from tuner.files import files_like, is_there, read_bytes, repository_folders
 from tuner.inputs.installed_packages import CheckedOut, InstalledPackage, checked_out, installed_packages
-from tuner.trainers.verl.filled_versions import filled
 from tuner.trainers.verl.trainer_code.requirements import newest_required
 from tuner.units import MIB
 from tuner.versions import numbers
 
 _IMAGE = r"^FROM\s+\S*\bPACKAGE(?:-openai)?[:_-]?v?(\d+(?:\.\d+){1,3}(?:[.-]?post\d+)?)"
-_OF_IMAGES = "Dockerfile*"
-_IMAGE_BELOW = "docker/Dockerfile"
-_IMAGES = (_OF_IMAGES, _IMAGE_BELOW)
+_IMAGES = ("Dockerfile*", "docker/Dockerfile")  # of several in docker/ nobody knows which is built
 _READMES = "README*"
 #: An item of a list, or a row of a table, that is a package and its version: ``- vLLM 0.11.0``, behind a
 #: label too: ``- **framework**: verl 0.8.0``.
@@ -32,7 +29,7 @@ _LISTED = (
 )
 #: The files of a folder that say how something is installed, those of images by what they start from too.
 _NAMED_IN = (
-    _OF_IMAGES,
+    *_IMAGES,
     _READMES,
     "*install*.sh",
     "*setup*.sh",
@@ -43,7 +40,6 @@ _NAMED_IN = (
     *(f"{folder}/*.sh" for folder in ("env_setup", "environment", "install", "installation", "setup")),
     "docker/*install*.sh",
     "docker/*setup*.sh",
-    _IMAGE_BELOW,  # of several there nobody knows which is built
 )
 #: Files of assignments that such a script may read; ``.env`` itself is where secrets stand.
 _OF_ASSIGNMENTS = ("*.lock", "?*.env", "scripts/*.lock", "scripts/?*.env")
@@ -296,4 +292,8 @@ def _text(file: Path) -> str:
         text = read_bytes(file, most=MIB).decode("utf-8", "replace") if is_there(file, Path.is_file) else ""
     except InputError:
         return ""
+    if "==$" not in text and "==v$" not in text:
+        return text
+    from tuner.trainers.verl.filled_versions import filled  # of few files
+
     return filled(text)
