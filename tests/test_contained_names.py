@@ -129,6 +129,14 @@ def test_other_settings_are_offered_and_not_taken() -> None:
     assert "trainer.experiment_name speaks of one: --model Qwen3-8B" in answer.err
 
 
+@pytest.mark.parametrize("key", ["rollout.judge_vllm.model_name", "actor.rm_name"])
+def test_the_model_of_a_judge_is_not_offered(key: str) -> None:
+    named = f"+actor_rollout_ref.{key}=Qwen/Qwen3-32B"
+    answer = run("advise", "actor_rollout_ref.model.path=/models/mine", named, *JOB, "--gpu", "8xh100-sxm")
+    assert answer.code == 2
+    assert "32B" not in answer.err
+
+
 @pytest.mark.parametrize(
     ("name", "offer"),
     [

@@ -42,6 +42,8 @@ from tuner.language import _
 from tuner.units import GIB, GIGA, MIB, TERA
 
 _ASSUMED = "h100-sxm"  # the card whose rates stand in for an unknown one
+ASSUMED_GB = 80
+_ASSUMED_NAME = f"assumed {ASSUMED_GB} GB GPU"
 
 _Number = (int, float)
 _RATES: resources.Kinds = {
@@ -105,7 +107,12 @@ def find_gpu(name: str | None) -> Gpu:
     if name is not None:
         return _read(Path(name)) if name.lower().endswith(_SUFFIXES) else _named(name)
     local = _local_gpu()
-    return local or replace(_named(_ASSUMED), name="assumed 80 GB GPU", evidence=Evidence.HEURISTIC)
+    return local or replace(_named(_ASSUMED), name=_ASSUMED_NAME, evidence=Evidence.HEURISTIC)
+
+
+def is_assumed(gpu: Gpu) -> bool:
+    """Whether it is the card that is taken where nothing names one."""
+    return gpu.name == _ASSUMED_NAME
 
 
 def profile_named(name: str) -> Gpu | None:

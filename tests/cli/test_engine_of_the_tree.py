@@ -55,6 +55,15 @@ CAP = {"setup.py": 'VLLM_REQUIRES = ["vllm>=0.7.3,<=0.8.3"]\n'}
         ({}, "#pip3 install vllm==0.7.3 # must be v0.7.3", "0.7.3", "run.sh:1"),
         ({"requirements.txt": "vllm==0.8.2\n"}, "pip install 'vllm==0.7.3'", "0.7.3", "run.sh:1"),
         ({"README.md": "uv pip install vllm==0.8.4\n"}, "", "0.8.4", "README.md"),
+        ({"env_setup/box.sh": 'V="0.8.4"\npip install "vllm==${V}"\n'}, "", "0.8.4", "env_setup/box.sh"),
+        ({"setup/all.sh": "pip install vllm==${V:-0.8.4}\n"}, "", "0.8.4", "setup/all.sh"),
+        (
+            {"Dockerfile": "ARG V=0.8.4\nFROM ubuntu\nARG V\nRUN pip install vllm==$V\n"},
+            "",
+            "0.8.4",
+            "Dockerfile",
+        ),
+        ({"docker/Dockerfile": "FROM vllm/vllm-openai:v0.8.4\n"}, "", "0.8.4", "docker/Dockerfile"),
         ({"README.md": "pip install -U \\\n  vllm==0.8.4\n"}, "", "0.8.4", "README.md"),
         ({"README.md": "- CUDA 12.8\n- vLLM 0.8.4\n"}, "", "0.8.4", "README.md"),
         ({"README.md": "* **vLLM**: `v0.8.4`\n"}, "", "0.8.4", "README.md"),
@@ -88,6 +97,8 @@ def test_what_pins_it_comes_before_a_range(
     [
         {"README.md": "It was tried with vllm==0.8.4.\n"},
         {"README.md": "pip install vllm-flash-attn==0.8.4\n"},
+        {"setup/all.sh": "V=0.8.4\n[ -z $OLD ] || V=0.8.1\nV=$NEW\npip install vllm==$V\n"},
+        {"setup/all.sh": "pip install vllm==$V\n"},
         {"README.md": "- vLLM 0.8.4 is not supported\n- vLLM >= 0.8.4\n| vllm | 0.8.4 | slow |\n"},
         {"README.md": "pip install vllm==0.6.6\n"},  # which verl 0.4 refuses
         {

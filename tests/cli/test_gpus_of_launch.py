@@ -345,3 +345,34 @@ def test_a_variable_that_nobody_sets_is_an_empty_word_of_a_test(test: str, tmp_p
     assert gpus(answer)[0] == 3
     lists = 'list=()\nn=2\n[ -n "${list[@]+"${list[@]}"}" ] || n=4\n'  # that one is no word at all
     assert gpus(advised(tmp_path, f"{lists}{PPO} trainer.n_gpus_per_node=$n\n"))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("micro", "set_number", "gpu", "refused"),
+    [
+        (8, "trainer.n_gpus_per_node=4", "8xh100-sxm", False),  # 16 sequences of each of its four
+        (8, "trainer.n_gpus_per_node=4", "2xh100-sxm", False),
+        (8, "", "16xh100-sxm", True),  # a default is no word of the launch
+        (5, "trainer.n_gpus_per_node=4", "8xh100-sxm", True),
+    ],
+)
+def test_what_refuses_a_launch_is_asked_of_its_own_number(
+    micro: int, set_number: str, gpu: str, refused: bool, tmp_path: Path
+) -> None:
+    script = tmp_path / "run.sh"
+    sizes = (
+        "data.train_batch_size=16 actor_rollout_ref.rollout.n=4 "
+        "actor_rollout_ref.actor.ppo_mini_batch_size=16 "
+        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={micro}"
+    )
+    if gpu.startswith("8"):
+        sizes = sizes.replace("=16 ", "=12 ").replace("n=4", "n=8")  # 96 sequences: 24 of each of four
+    ppo = PPO.replace("use_dynamic_bsz=True", "use_dynamic_bsz=False")
+    script.write_text(
+        f"{ppo} {sizes} actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4 {set_number}\n"
+    )
+    result = run("advise", str(script), "--gpu", gpu, "--verl-version", "0.4.1")
+    assert ("refused by CFG109" in result.out) is refused, result.out
+    listed = run("check", str(script), "--gpu", gpu, "--verl-version", "0.4.1").out
+    milder = "on 8 GPUs of a node; the launch itself asks for 4" in " ".join(listed.split())
+    assert milder is (gpu.startswith("8") and not refused)

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.runner import ROOT, Result, run
+from tuner.trainers.verl.defaults import read_defaults
 
 pytestmark = pytest.mark.sampled(6)
 
@@ -162,3 +164,23 @@ def test_a_key_that_the_projects_own_patch_adds_to_verl_is_known(
     )
     findings = json.loads(run("advise", str(script), *GIVEN, "-f", "json").out)["findings"]
     assert any(finding["code"] == "CFG001" for finding in findings) is not known
+
+
+def test_a_module_of_a_fork_that_is_not_here_may_have_the_key(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    script = tmp_path / "run.sh"
+    words = "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct env.max_turn=4 trainer.n_gpus_per_node=8"
+    for module, word in (("main_agent_ppo", "CANNOT SAY"), ("main_ppo", "WILL NOT START")):
+        script.write_text(f"python3 -m verl.trainer.{module} algorithm.adv_estimator=grpo {words}\n")
+        result = run("advise", str(script), "--gpu", "h100-sxm")
+        assert result.out.startswith(word)
+        assert ("CFG001" in result.out) is (module == "main_ppo")
+        assert module == "main_ppo" or "Paste this" not in result.out
+    package = tmp_path / "third" / "rl" / "verl"  # a copy of which nobody knows more than its defaults
+    (package / "trainer" / "config").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "trainer" / "main_agent_ppo.py").write_text("")
+    defaults = yaml.safe_dump(dict(read_defaults("0.4.1", "ppo_trainer").tree))
+    (package / "trainer" / "config" / "ppo_trainer.yaml").write_text(defaults)
+    script.write_text(f"python3 -m verl.trainer.main_agent_ppo algorithm.adv_estimator=grpo {words}\n")
+    assert run("advise", str(script), "--gpu", "h100-sxm").out.startswith("WILL NOT START")

@@ -52,6 +52,10 @@ def advised(folder: Path, comments: str, script: str = SETS, readme: str = "", *
         ("# 8 nodes x 8 H100 GPUs", 2, "h100-sxm", 8),
         ("# 8 * H100", 2, "h100-sxm", 8),
         ("# H100 (80GB) x 8", 2, "h100-sxm", 8),
+        ("# 8 \u5361 A100 40GB PCIe", 2, "a100-pcie-40g", 8),
+        ("# A100 80GB 4\u5361", 2, "a100-sxm-80g", 4),
+        ("# 4 x NVIDIA RTX 6000 Ada Generation", 2, "rtx-6000-ada", 4),
+        ("CARDS=${CARDS:-4}  # cards of a node (the paper uses 4x H200)", 2, "h200-sxm", 4),
     ],
 )
 def test_a_card_that_comments_count_is_the_premise(
@@ -62,6 +66,11 @@ def test_a_card_that_comments_count_is_the_premise(
     assert f"{tmp_path / 'run.sh'}:{line}" in reason
     assert advised(tmp_path, comments)[:2] == (card, 2)  # a number that the script sets stays
     assert advised(tmp_path, comments, SETS, "", "--gpu", "h200-sxm")[0] == "h200-sxm"
+
+
+def test_the_one_card_that_a_run_was_on_is_the_premise(tmp_path: Path) -> None:
+    assert advised(tmp_path, "# peaks at 64 GB on one H200 (vs 94 GB before)")[:2] == ("h200-sxm", 2)
+    assert advised(tmp_path, "# Single-H200 training")[:2] == ("h200-sxm", 2)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +91,10 @@ def test_a_card_that_comments_count_is_the_premise(
         "# 2024 H100 GPUs",
         "# version 8: an A100, and more GPUs",
         "echo 8xH100  # 8xH100",
+        "CARDS=${CARDS:-2}  # the paper uses 4x H200",
+        "# it fits on one H200",
+        "N=1\n# A100 80GB",  # in the midst of a script
+        "# 8xH100 (or 8xA100)",
     ],
 )
 def test_a_card_that_is_not_surely_meant_stays_assumed(comments: str, tmp_path: Path) -> None:
@@ -126,11 +139,19 @@ def test_the_readme_beside_the_script_names_the_card(readme: str, named: bool, t
         ("README.md", "It needs a card such as the H20 96GB.\n", ""),
         ("README.md", "Training took 3 days (H20 96GB), 2 on an H100.\n", ""),
         ("README.md", "Training took 3 days (H20).\n", ""),
+        ("README.md", "## Environment\n* **GPU:** NVIDIA RTX 6000 Ada\n", "rtx-6000-ada"),
+        ("README.md", "| GPU | H200 |\n", "h200-sxm"),
+        ("README.md", "## Requirements\n* **GPU:** NVIDIA RTX 6000 Ada\n", ""),
+        ("README.md", "* **GPU:** NVIDIA RTX 6000 Ada\n* the H200 is faster\n", ""),
+        ("docs/runs.md", "Training ran on 8 A100 40GB PCIe GPUs.\n", "a100-pcie-40g"),
+        ("docs/runs.md", "A smoke run on 8 A100 40GB GPUs.\n", ""),
+        ("docs/runs.md", "Training ran on 8 A100 40GB GPUs, then on the H200.\n", ""),
         ("README.md", "| **Speed** | 8 H100 GPUs |\n", ""),
     ],
 )
 def test_a_text_further_up_names_the_card(file: str, text: str, card: str, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
+    (tmp_path / "docs").mkdir()
     (tmp_path / file).write_text(text)
     (tmp_path / "train").mkdir()
     name, number, reason = advised(tmp_path / "train", "# a launch", SETS)
@@ -140,3 +161,29 @@ def test_a_text_further_up_names_the_card(file: str, text: str, card: str, tmp_p
 
 def test_a_variable_counts_the_cards_in_the_name_of_a_run(tmp_path: Path) -> None:
     assert advised(tmp_path, 'n=2\nexp_name="grpo-${n}xL40S-lr1"')[0] == "l40s"
+
+
+@pytest.mark.parametrize(
+    ("name", "card"),
+    [("a100_8x40g_pcie.env", "a100-pcie-40g"), ("node-2xl40s.env", "l40s"), ("base.env", "")],
+)
+def test_the_name_of_a_file_of_settings_tells_the_card(name: str, card: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("export NCCL_DEBUG=WARN\n")
+    told = advised(tmp_path, f"source {name}")
+    assert (told[0] if card else told[2]) == (card or "assumed")
+    (tmp_path / "job.env").write_text(f"source {name}\n")
+    told = advised(tmp_path, "source job.env")
+    assert (told[0] if card else told[2]) == (card or "assumed")
+    assert advised(tmp_path, f"# 8xH200\nsource {name}")[2 if card else 0] == (
+        "assumed" if card else "h200-sxm"
+    )
+
+
+def test_a_block_for_the_assumed_card_says_so_in_its_first_line(tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    recomputed = f"{PPO} data.train_batch_size=64 data.max_response_length=1024 trainer.n_gpus_per_node=2\n"
+    for comment, said in (("# a launch", True), ("# 2xH100", False)):
+        file.write_text(f"{comment}\n{recomputed.replace('0.5B', '3B')}")
+        shown = " ".join(run("advise", str(file), "--verl-version", "0.4.1").out.split())
+        head = shown[shown.index("Paste this: ") :]
+        assert ("; on an assumed 80 GB card;" in head) is said

@@ -24,6 +24,7 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     cluster: Cluster
     zero_advantage_ratio: float | None
     open_gpus: OpenArgument | None = None  # what decides how many a node has, where only a run would tell
+    own_gpus: int | None = None  # of a node, that the launch asks for where an option says more
 
     def rollout_engine(self, loaded: Loaded, version: str | None = None) -> RolloutEngineChoice | None:
         """The version of the rollout engine: the one asked for, else the given one, else the release's."""

@@ -137,6 +137,8 @@ class ConfigurationReading:
         findings: Sequence[Finding] = self._loaded.check(self.workload)
         if self._circumstances.open_gpus is not None:
             findings = self._on_any_number(findings, self._circumstances.open_gpus)
+        elif self._circumstances.own_gpus is not None and any(one.refuses for one in findings):
+            findings = self._on_own_number(findings, self._circumstances.own_gpus)
         if not (given.unsettled or self._alternatives):
             return findings
         from tuner.consultation.open_findings import with_open  # most inputs leave nothing open
@@ -149,14 +151,27 @@ class ConfigurationReading:
         """The findings, milder where they do not hold of one GPU on a node: how many there are is open."""
         from tuner.consultation.open_findings import with_open_gpus
 
-        one = replace(
-            self._circumstances, cluster=replace(self._circumstances.cluster, gpus_per_node=1), open_gpus=None
-        )
-        try:
-            alone = self._loaded.check(one.workload(self._loaded, one.rollout_engine(self._loaded)))
-        except TunerError:  # what is asked of several cannot be read for one
+        alone = self._checked_on(1)
+        if alone is None:  # what is asked of several cannot be read for one
             return findings
         return with_open_gpus(findings, alone, opened, self._circumstances.cluster.gpus_per_node)
+
+    def _on_own_number(self, findings: Sequence[Finding], number: int) -> Sequence[Finding]:
+        """The findings, milder where they refuse it on the GPUs of an option and not on the launch's own."""
+        from tuner.consultation.open_findings import with_own_gpus
+
+        own = self._checked_on(number)
+        gpus = self._circumstances.cluster.gpus_per_node
+        return findings if own is None else with_own_gpus(findings, own, number, gpus)
+
+    def _checked_on(self, gpus: int) -> Sequence[Finding] | None:
+        """What checks say of it on another number of GPUs; None where it cannot be read for that."""
+        cluster = replace(self._circumstances.cluster, gpus_per_node=gpus)
+        other = replace(self._circumstances, cluster=cluster, open_gpus=None)
+        try:
+            return self._loaded.check(other.workload(self._loaded, other.rollout_engine(self._loaded)))
+        except TunerError:
+            return None
 
     @cached_property
     def releases(self) -> ReleaseRange | None:

@@ -17,9 +17,11 @@ from tuner.consultation.models import Models
 from tuner.consultation.premises import Premises
 from tuner.errors import TunerError
 from tuner.findings import Finding
+from tuner.hardware import Cluster
 from tuner.inputs.installed_packages import checked_out, installed_packages
 from tuner.inputs.user_input import AlternativeLaunch, UserInput
 from tuner.language import _
+from tuner.override_text import override_key
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.key_facts import KeyKind
 from tuner.trainers.protocol import Configuration, LeftOut, Loaded, RolloutEngineChoice
@@ -226,8 +228,25 @@ def _circumstances(
         cluster=cluster,
         zero_advantage_ratio=zero_advantage_ratio,
         open_gpus=open_gpus,
+        own_gpus=_own_gpus(loaded, premises, card, cluster),
     )
     return circumstances, model_reason, gpus_reason
+
+
+def _own_gpus(loaded: Loaded, premises: Premises, card: ChosenGpu, cluster: Cluster) -> int | None:
+    """The GPUs of a node that the launch asks for, of the more that ``--gpu 8xNAME`` says; None of no fewer.
+
+    A node may have more than the job takes: then what refuses the launch is asked of its own number.
+    """
+    own = loaded.cluster_size()[0]
+    if (
+        card.per_node != cluster.gpus_per_node
+        or own >= cluster.gpus_per_node
+        or "gpu" in dict(premises.places)
+    ):
+        return None
+    lines = loaded.cluster_overrides(cluster.gpus_per_node, cluster.nodes)
+    return own if any(loaded.settings.is_set(override_key(text)) for text in lines) else None
 
 
 def _with_remarks(given: UserInput, configuration: Configuration, loaded: Loaded) -> UserInput:

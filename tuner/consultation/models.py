@@ -22,6 +22,11 @@ from tuner.workload import ServiceRole
 
 _FOLDERS_UP = 8  # above a script, in which the folder of a model that it names is looked for
 _MOST_OFFERED = 3
+#: Words of a key whose model judges or answers, and is never the one that is trained.
+_OF_JUDGE = re.compile(
+    r"(?<![A-Za-z])(?:judge|reward|rm|verifier|grader|scorer|teacher|evaluator)(?:s|r)?(?![A-Za-z])",
+    re.IGNORECASE,
+)
 
 
 def model_shape(path: str, *, trace: bool) -> ModelShape:
@@ -270,7 +275,8 @@ class Models(Struct, frozen=True):
         for path in self._settings.origins:
             key = dotted(path)
             value = lookup(self._settings.tree, path) if contains(self._settings.tree, path) else None
-            if isinstance(value, str) and not self.loaded.names_another_model(key):
+            others = self.loaded.names_another_model(key) or _OF_JUDGE.search(key) is not None
+            if isinstance(value, str) and not others:
                 yield value, key
         yield Path(self.given.source).stem, Path(self.given.source).name
 

@@ -85,6 +85,31 @@ def with_open_gpus(
     )
 
 
+def with_own_gpus(
+    findings: Sequence[Finding], own: Sequence[Finding], number: int, gpus: int
+) -> Sequence[Finding]:
+    """The findings, milder where they refuse the job on the GPUs of an option and not on those of the launch.
+
+    Args:
+        findings: of the job as it is read.
+        own: of the same job on as many as the launch asks for.
+        number: that it asks for.
+        gpus: that the option says.
+    """
+    refused = {(one.rule.code, one.keys) for one in own if one.severity is Severity.ERROR}
+    text = _("{keys}: {summary}, on {gpus} GPUs of a node; the launch itself asks for {number}")
+    return tuple(
+        finding
+        if finding.severity is not Severity.ERROR or (finding.rule.code, finding.keys) in refused
+        else _open(
+            finding,
+            text.format(keys=_keys(finding), summary=_(finding.rule.summary), gpus=gpus, number=number),
+            finding.location,
+        )
+        for finding in findings
+    )
+
+
 def _of_gpus(finding: Finding, opened: OpenArgument, gpus: int) -> str:
     return _("{keys}: {summary}, on {gpus} GPUs; {text} decides how many there are ({place})").format(
         keys=_keys(finding),
@@ -139,7 +164,7 @@ def _is_of_structure(finding: Finding, settings: Settings) -> Iterator[bool]:
         yield key in unknown or (origin is not None and origin.text.startswith("+"))
 
 
-def _open(finding: Finding, message: str, location: Location) -> Finding:
+def _open(finding: Finding, message: str, location: Location | None) -> Finding:
     """A finding of which it is open whether it holds: nothing is to be pasted for it."""
     return replace(
         finding,

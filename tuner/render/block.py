@@ -6,6 +6,7 @@ from tuner.advise import Advice, Combination, Contribution, Verdict
 from tuner.consultation.premises import OPTIONS
 from tuner.counted import counted
 from tuner.findings import Severity
+from tuner.gpus import ASSUMED_GB, is_assumed
 from tuner.language import _
 from tuner.render.block_lines import block_lines, needs, shares_alone, with_packages
 from tuner.render.document.marks import ARROW, strong
@@ -20,6 +21,7 @@ from tuner.trainers.protocol import LeftOut
 from tuner.units import GIB
 from tuner.workload.validation import KnownRows
 
+_USUAL_BYTES = 39 * GIB  # what a card of 40 GB gives, the smallest that is usual for such jobs
 _LEAST_BYTES = 0.05 * GIB  # a smaller change of the worst phase is not shown
 
 
@@ -102,12 +104,19 @@ def _outcome(advice: Advice, together: Combination, left_out: Sequence[LeftOut])
             peaks=_peaks(before.peak_bytes, worst.peak_bytes), phase=worst.phase.value, low_high=low_high
         ),
     ]
+    words += _on_assumed_card(advice, worst.interval[1])
     if advice.cheapest is not None:
         before_s, after, gpu = advice.cheapest.seconds, together.step, advice.workload.cluster.gpu.name
         compared = _compared(advice, same=same_time(before_s, after.seconds), change=together.change)
         words.append(compared.format(change=seconds_change(before_s, after, together.change, gpu)))
         words += assumed_lengths(advice.workload)
     return clauses(words)
+
+
+def _on_assumed_card(advice: Advice, most: int) -> Iterator[str]:
+    """The words for an assumed card, of a block that may not fit on the smallest one that is usual."""
+    if most > _USUAL_BYTES and is_assumed(advice.workload.cluster.gpu):
+        yield _("on an assumed {size} GB card").format(size=ASSUMED_GB)
 
 
 def _verdict(advice: Advice, together: Combination) -> str:

@@ -10,6 +10,7 @@ from tuner.files import is_there
 from tuner.inputs.missing_configuration import program_missing_text
 from tuner.inputs.program.find import file_of_program, files_below, starting_folders
 from tuner.inputs.user_input import MissingConfiguration
+from tuner.trainers.verl.module_names import is_released
 from tuner.trainers.verl.recipes import started_as
 
 _NAME = "verl"
@@ -54,7 +55,9 @@ def moved_program(program: str, folder: str, folders: Sequence[str]) -> MovedPro
 def unseen_program(
     program: str, folder: str, folders: Sequence[str], location: Location
 ) -> MissingConfiguration | None:
-    """What is not known where a program is none of verl's and its file is not in the tree.
+    """What is not known where a program is none of a release's and its file is not in the tree.
+
+    A module of a package ``verl`` that no release has is of a fork: what its configuration has nobody knows.
 
     Args:
         program: that the launch starts; empty where nobody says.
@@ -63,7 +66,9 @@ def unseen_program(
         location: of the launch.
     """
     parts = program.removesuffix(".py").replace("/", ".").split(".")
-    if not program or _NAME in parts or started_as(program) is not None:
+    if not program or started_as(program) is not None or is_released(".".join(parts)):
+        return None
+    if _NAME in parts and (parts[0] != _NAME or program.endswith(".py")):  # in a copy, wherever that is
         return None
     starts = starting_folders(folder, folders)
     if file_of_program(program, starts) is not None:

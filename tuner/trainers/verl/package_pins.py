@@ -18,7 +18,7 @@ from tuner.units import MIB
 from tuner.versions import numbers
 
 _IMAGE = r"^FROM\s+\S*\bPACKAGE(?:-openai)?[:_-]?v?(\d+(?:\.\d+){1,3}(?:[.-]?post\d+)?)"
-_OF_IMAGES = "Dockerfile*"
+_IMAGES = ("Dockerfile*", "docker/Dockerfile")  # of several in docker/ nobody knows which is built
 _READMES = "README*"
 #: An item of a list, or a row of a table, that is a package and its version: ``- vLLM 0.11.0``, behind a
 #: label too: ``- **framework**: verl 0.8.0``.
@@ -29,7 +29,7 @@ _LISTED = (
 )
 #: The files of a folder that say how something is installed, those of images by what they start from too.
 _NAMED_IN = (
-    _OF_IMAGES,
+    *_IMAGES,
     _READMES,
     "*install*.sh",
     "*setup*.sh",
@@ -37,6 +37,9 @@ _NAMED_IN = (
     "scripts/*install*.sh",
     "scripts/*setup*.sh",
     "scripts/*bootstrap*.sh",
+    *(f"{folder}/*.sh" for folder in ("env_setup", "environment", "install", "installation", "setup")),
+    "docker/*install*.sh",
+    "docker/*setup*.sh",
 )
 #: Files of assignments that such a script may read; ``.env`` itself is where secrets stand.
 _OF_ASSIGNMENTS = ("*.lock", "?*.env", "scripts/*.lock", "scripts/?*.env")
@@ -93,7 +96,7 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
                 continue
             place = f"{folder.name}/{file.relative_to(folder)}"
             text = _for_training(file)
-            versions = list(_versions(text, package, image=images and names == _OF_IMAGES))
+            versions = list(_versions(text, package, image=images and names in _IMAGES))
             if names == _READMES and not versions:  # a command says more than a list of what was used
                 versions = _versions_in(_LISTED, package, text)
             yield from (PackagePin(version=version, file=place) for version in versions)
@@ -108,7 +111,7 @@ def pins_for_other_cards(folder: Path, package: str) -> Iterator[PackagePin]:
         for file in files_like(folder, names):
             text, place = _text(file), f"{folder.name}/{file.relative_to(folder)}"
             if _is_for_other_cards(file, text):
-                pinned = _versions(text, package, image=names == _OF_IMAGES)
+                pinned = _versions(text, package, image=names in _IMAGES)
                 yield from (PackagePin(version=version, file=place) for version in pinned)
 
 
@@ -286,6 +289,11 @@ def _is_told(folder: Path, file: Path, package: str) -> bool:
 
 def _text(file: Path) -> str:
     try:
-        return read_bytes(file, most=MIB).decode("utf-8", "replace") if is_there(file, Path.is_file) else ""
+        text = read_bytes(file, most=MIB).decode("utf-8", "replace") if is_there(file, Path.is_file) else ""
     except InputError:
         return ""
+    if "==$" not in text and "==v$" not in text:
+        return text
+    from tuner.trainers.verl.filled_versions import filled  # of few files
+
+    return filled(text)

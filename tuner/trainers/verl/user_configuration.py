@@ -196,7 +196,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
             layers.add_override(override)
         # Those of a file that was not to be had would be unknown as well.
         unknown = () if missing else tuple(self._unknown(layers, version))
-        if self.unseen is not None:
+        if self.unseen is not None and not (private is not None and self.program.startswith("verl.")):
             missing = missing or (self.unseen if any(key.refused for key in unknown) else None)
             unknown = ()
         settings = Settings(
