@@ -57,6 +57,9 @@ ARGUED: dict[str, tuple[tuple[str, str], ...]] = {
     "what a package brings on top of the job or its block, with all that is found, and on top of a setting": (
         ("Addition", "PackageGain"),
     ),
+    "settings on a release, as two trainers have them: both fulfil the protocol, and share no member": (
+        ("LoadedConfiguration", "LoadedNemoConfiguration"),
+    ),
     "a rule that there is, and one that is gone": (("Retired", "Rule"),),
     "one text with its place: an argument, and what is open of it": (
         ("OpenArgument", "Override"),
