@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.inputs.settings import Settings
 from tuner.language import N_, _
+from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import report
 from tuner.trainers.verl.checks.settings import ACTOR
 from tuner.trainers.verl.models_built import taken_strategies
@@ -41,6 +42,8 @@ RULE = Rule(
     numerics=Numerics.CHANGED,
     refuses=True,
 )
+
+REFUSED_BY = RefusedBy.PROGRAM
 
 _KEY = f"{ACTOR}.strategy"
 
