@@ -45,7 +45,30 @@ def test_what_the_copy_does_not_refuse_is_a_warning(repository: Path) -> None:
 
     assert answer["verdict"] == "fits"
     assert finding["severity"] == "warning"
-    assert finding["message"].endswith(f"but the code in {repository.name}/verl was not found to")
+    # in front, where nothing that is cut for want of room takes it away
+    assert finding["message"].startswith(f"the code in {repository.name}/verl was not found to do so: ")
+
+
+DEALS_OUT = """class DataParallelPPOActor:
+    def _get_micro_batches(self, data):
+        if "multi_modal_inputs" in data.non_tensor_batch:
+            has_multi_modal_inputs = True
+        if has_multi_modal_inputs:
+            if data.meta_info["use_dynamic_bsz"]:
+                batches, textual_indices = rearrange_micro_batches(batch=data.batch)
+                return batches, textual_indices
+        return data.batch.split(1), None
+"""
+
+
+@pytest.mark.parametrize("dealt", [True, False])
+def test_what_the_copy_is_found_to_do_otherwise_is_not_told(repository: Path, dealt: bool) -> None:
+    """Copies of verl 0.3.1 may deal images out with their sequences, as 0.4.1 does."""
+    code = DEALS_OUT if dealt else DEALS_OUT.replace("textual_indices", "order")
+    (repository / "verl/workers/dp_actor.py").write_text(code)
+    (repository / "run.sh").write_text(f"{LAUNCH} data.image_key=images".replace("2.5-7B", "2.5-VL-7B"))
+    answer = advice(repository, "--verl-version", "0.4.0")
+    assert ("CFG188" in [item["code"] for item in answer["findings"]]) is not dealt
 
 
 def test_what_the_copy_does_not_refuse_is_left_to_the_full_answer(repository: Path) -> None:

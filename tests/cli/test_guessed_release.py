@@ -120,6 +120,15 @@ def test_a_launch_in_a_file_was_run_by_a_release_that_refuses_nothing_of_it(
 CORRECTED = "algorithm.rollout_is=True algorithm.rollout_is_level=token"  # in 0.6.0 alone
 
 
+def test_what_every_release_refuses_tells_none_of_them_apart(tmp_path: Path) -> None:
+    """A launch without data stops anywhere; 0.6.1 is the newest that takes the mode as well."""
+    file = tmp_path / "run.sh"
+    file.write_text(f"{SYNC} data.val_files=''")
+    text = answered_of(file)
+    assert "refused by CFG216" in text
+    assert "verl 0.6.1 is a guess" in text
+
+
 @pytest.mark.parametrize(("launch", "release"), [(GONE, "0.4.0"), (f"{LAUNCH} {CORRECTED}", "0.6.0")])
 def test_the_release_that_alone_has_the_keys_of_a_launch_is_the_guess(launch: str, release: str) -> None:
     """Hydra refuses them in all others: the launch ran in none of these."""

@@ -92,7 +92,7 @@ def test_its_code_decides_what_is_refused(site: Path, script: Path) -> None:
 
     assert before is not None and after is not None
     assert before["severity"] == "warning"
-    assert before["message"].endswith("but the code in site-packages/verl was not found to")
+    assert before["message"].startswith("the code in site-packages/verl was not found to do so: ")
     assert after["severity"] == "error"
     assert "It stops at verl/trainer/house.py:3 of this copy." in after["notes"]
 

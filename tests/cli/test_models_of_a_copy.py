@@ -171,6 +171,25 @@ def models(answer: dict[str, Any]) -> tuple[bool, bool]:
 
 
 @pytest.mark.parametrize(
+    ("compared", "refused"),
+    [
+        ('in {"fsdp", "fsdp2"}', False),
+        ('== "fsdp"', True),
+        ('in ("fsdp", "megatron") or config.actor_rollout_ref.actor.strategy == "veomni"', True),
+        ('== "fsdp" or config.trainer.anything', False),  # nobody knows what else it takes
+    ],
+)
+def test_a_strategy_is_held_against_what_the_program_compares_it_with(
+    repository: Path, compared: str, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """verl 0.4.1 ``recipe/dapo/main_dapo.py:76-92``."""
+    monkeypatch.setitem(globals(), "MAIN", MAIN.replace('in ["fsdp", "fsdp2"]', compared))
+    answer = advice(repository, "actor_rollout_ref.actor.strategy=fsdp2")
+    assert ("CFG217" in [finding["code"] for finding in answer["findings"]]) is refused
+    assert advice(repository)["workload"]["actor"]["engine"]["backend"] == "fsdp"
+
+
+@pytest.mark.parametrize(
     ("overrides", "made"),
     [
         ((), (True, False)),

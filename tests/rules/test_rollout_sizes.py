@@ -1,5 +1,7 @@
 """Sizes of a rollout's replicas that pay: with the room that they need, and every one between."""
 
+import pytest
+
 from tuner.advise import Advice
 from tuner.consultation.consult import consult
 from tuner.consultation.premises import Premises
@@ -191,3 +193,45 @@ def test_graphs_are_found_where_the_least_cache_is_that_of_the_longest_sequence_
     advice = consult("/dev/null", words, Premises(gpu="h100-sxm", verl_version="0.7.1")).advice
     proposed = [item.overrides for item in advice.recommendations if item.finding.rule.code == "ROL011"]
     assert [sizes(overrides)["enforce_eager"] for overrides in proposed] == ["False"]
+
+
+FREED = (
+    "algorithm.adv_estimator=grpo",
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct",
+    "actor_rollout_ref.model.use_remove_padding=True",
+    f"{ROLLOUT}.name=vllm",
+    f"{ROLLOUT}.enforce_eager=True",
+    f"{ROLLOUT}.gpu_memory_utilization=0.4",
+    f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=2",
+    "data.max_prompt_length=1024",
+    "data.train_batch_size=128",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=128",
+    "actor_rollout_ref.actor.entropy_coeff=0.01",
+    "trainer.n_gpus_per_node=8",
+)
+
+
+def of_freed(response: int, micro: int) -> Advice:
+    words = [
+        *FREED,
+        f"data.max_response_length={response}",
+        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={micro}",
+    ]
+    return consult("/dev/null", words, Premises(gpu="8xh100-sxm", verl_version="0.8.0")).advice
+
+
+@pytest.mark.parametrize("response", [5376, 5888])
+def test_graphs_are_proposed_where_freed_blocks_alone_may_come_near_the_card(response: int) -> None:
+    """The pool leaves the expected peak of the weight sync where it was, and its upper end within the card.
+
+    No smaller cache makes room there: the engine wakes its weights before PyTorch gives back what it keeps.
+    """
+    combination = of_freed(response, 4).combination
+    assert combination is not None
+    assert combination.overrides == (f"{ROLLOUT}.enforce_eager=False",)
+
+
+def test_graphs_are_told_where_the_update_is_too_large_anyway() -> None:
+    advice = of_freed(16384, 8)
+    assert not advice.estimate.fits()
+    assert "ROL011" in {item.finding.rule.code for item in advice.recommendations}

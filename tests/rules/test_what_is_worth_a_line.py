@@ -210,3 +210,32 @@ def test_a_block_that_makes_other_micro_batches_of_a_loss_nothing_divides_says_s
     assert (advice.combination is not None) is scaled
     (item,) = (item for item in advice.recommendations if item.finding.rule.name == "scale")
     assert is_worth_a_line(item, advice) is scaled
+
+
+TIGHT = (
+    "algorithm.adv_estimator=grpo",
+    "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B",
+    "actor_rollout_ref.rollout.name=vllm",
+    "actor_rollout_ref.rollout.n=8",
+    "data.train_batch_size=256",
+    "data.max_prompt_length=512",
+    "data.max_response_length=1024",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=64",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8",
+    "actor_rollout_ref.actor.use_kl_loss=True",
+    "actor_rollout_ref.rollout.tensor_model_parallel_size=2",
+    "actor_rollout_ref.rollout.gpu_memory_utilization=0.6",
+    "trainer.n_gpus_per_node=8",
+)
+
+
+@pytest.mark.parametrize(("size", "told"), [(160, True), (64, False)])
+def test_what_costs_nothing_and_makes_a_tight_job_sure_is_told(size: int, told: bool) -> None:
+    """Logits of 160 sequences leave less than the headroom; those of 128 take as long."""
+    sizes = [
+        f"actor_rollout_ref.{role}.log_prob_micro_batch_size_per_gpu={size}" for role in ("rollout", "ref")
+    ]
+    given = ("/dev/null", *TIGHT, *sizes, "--gpu", "8xh100-sxm", "--verl-version", "0.7.1")
+    advice, listed = run("advise", *given).out, run("check", *given).out
+    assert ("BAT010" in advice.partition("What matters most")[2]) is told
+    assert ("advice BAT010" in listed) is told

@@ -47,11 +47,13 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
         return False
     if _says_what_is_wrong(item) or (item.finding.rule.yours and not item.overrides):
         return True  # what no setting does is priced by its rule, which speaks of large gains alone
-    if item.workload is None or item.price is None or (advice.combination is not None and not item.yours):
+    if item.workload is None or item.price is None:
         return False
+    if advice.combination is not None and not item.yours:
+        return makes_sure(item, advice)
     if item.finding.rule.package and not item.yours and advice.estimate.fits_for_certain():
         return False  # what a package brings stands in a line of its own, where it is to be pasted at all
-    if advice.combination is None and makes_room(item, advice):
+    if advice.combination is None and (makes_room(item, advice) or makes_sure(item, advice)):
         return True
     changes_training = not is_allowed(item.numerics, ())
     shorter = shortens(item.price, advice.least_gain, at_least=LEAST_GAIN if changes_training else 0.0)
@@ -73,14 +75,16 @@ def is_fine_print(item: Recommendation, advice: Advice) -> bool:
 
 
 def brings(item: Recommendation, advice: Advice) -> bool:
-    """Whether advice brings the share of the step that a line of a block has to, or memory that lacks.
+    """Whether advice brings the share of the step that a line of a block has to, or memory that is scarce.
 
     A job that does not fit has no step: that of the form counts which fits once tokens weigh otherwise.
     """
     cost = item.price
     if cost is None:
         return False
-    return shortens(cost, advice.least_gain) or makes_room(item, advice) or _shortens_fitting(item, advice)
+    if shortens(cost, advice.least_gain) or makes_room(item, advice) or makes_sure(item, advice):
+        return True
+    return _shortens_fitting(item, advice)
 
 
 def _shortens_fitting(item: Recommendation, advice: Advice) -> bool:
@@ -181,6 +185,28 @@ def _adds(item: Recommendation, advice: Advice) -> bool:
         alone = None if item.price is None else item.price.seconds_after
         seconds = alone if beside is None else beside.case.time.seconds
     return seconds is not None and seconds <= block.time.seconds * (1 - advice.least_gain)
+
+
+def makes_sure(item: Recommendation, advice: Advice) -> bool:
+    """Whether a change that costs next to nothing leaves the headroom free for certain.
+
+    The job is expected to fit without it, and is tight: nothing lacks by which the change would be found.
+    """
+    estimate, block = advice.estimate, advice.combination
+    as_it_is = estimate if block is None else figures(block.workload).estimate
+    tight = not (as_it_is.fits(advice.headroom) and as_it_is.fits_for_certain())
+    if item.workload is None or item.price is None or item.yours or item.finding.rule.package or not tight:
+        return False
+    dear = (item.price.time_change or 0.0) >= LEAST_GAIN
+    if dear or item.finding.rule.goal is not Goal.MEMORY or not estimate.fits():
+        return False
+    after = (
+        item.workload if block is None else merged(block.workload, changes(advice.workload, item.workload))
+    )
+    if not goes_together(after):
+        return False
+    sure = figures(after).estimate
+    return sure.fits(advice.headroom) and sure.fits_for_certain() and not sure.problems
 
 
 def _saved(before: PhaseEstimate, after: PhaseEstimate | None) -> int:

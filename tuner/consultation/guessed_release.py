@@ -100,15 +100,21 @@ class GuessedRelease:
         """The guess among the releases that refuse nothing of the launch; None where there is none.
 
         A launch that lies in a file was run: a release that refuses its keys or its values is not the one.
+        What every release refuses tells none of them apart.
         """
         if self._release.older or self._release.between or self._release.doubted:
             return None
         read = {version: self._findings(version) for version in self._release.other_releases}
-        left = [version for version, theirs in read.items() if theirs is not None and not _refused(theirs)]
+        refused = {version: _refusals(theirs) for version, theirs in read.items() if theirs is not None}
+        own = _refusals(self._findings_on_guess)
+        common = own.intersection(*refused.values())
+        left = [version for version, theirs in refused.items() if theirs == common != own]
         if not left:
             return None
         nearest = min(left, key=self._distance)
         reason = _("the nearest that refuses nothing of the launch")
+        if common:
+            reason = _("the nearest that refuses no more of the launch than all do")
         return replace(self._release, version=nearest, reason=reason, plausible=tuple(left))
 
     def _with_condition(self, finding: Finding) -> Finding:
@@ -267,6 +273,11 @@ def without_gap(some: Sequence[str], versions: Sequence[str]) -> bool:
 def _identity(finding: Finding) -> object:
     """What stays of a finding from reading to reading."""
     return finding.rule.code, finding.keys
+
+
+def _refusals(findings: Sequence[Finding]) -> frozenset[object]:
+    """What refuses a launch."""
+    return frozenset(_identity(finding) for finding in findings if finding.refuses)
 
 
 def _refused(findings: Sequence[Finding]) -> int:

@@ -86,6 +86,14 @@ class UnknownKey(Struct, frozen=True, kw_only=True):
     reader: str = ""  # the program that lacks it, where that is another than the trainer
 
 
+class TakenWords(Struct, frozen=True, kw_only=True):
+    """The words that a program takes for a key, and where it asks for the first of them."""
+
+    words: tuple[str, ...]
+    file: str
+    line: int
+
+
 class BuiltModels(Struct, frozen=True, kw_only=True):
     """Which models beside the policy a program makes, and on which GPUs; None where that is not sure."""
 
@@ -96,6 +104,8 @@ class BuiltModels(Struct, frozen=True, kw_only=True):
     rollout_gpus: int | None = None  # of a pool in which nothing but the rollout runs
     apart: tuple[str, ...] = ()  # of the three, those in other pools than the policy's
     pads_actor: bool = False  # the actor that its worker makes pads, whatever is set
+    #: The policy's strategies where it raises an error for any other.
+    strategies: TakenWords | None = None
 
 
 class AddedPart(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,9 @@ from tuner.workload import Phase, Workload
 
 # A smaller gain of the step is not worth a line to paste. Whether a larger one is certain, its uncertainty says.
 LEAST_GAIN = 0.01
+# Of the card: a peak that rises by less is where it was.
+SAME_PEAK = 0.01
+_CACHED = (Phase.ROLLOUT, Phase.WAKE_UP)  # in which a smaller memory fraction makes room
 # Of the bytes that a phase lacks: a smaller micro-batch that wins less leaves the job as far from fitting.
 LEAST_RELIEF = 0.1
 # What changes the training has to be tried out: it is named where it takes a fifth of the step away.
@@ -158,7 +161,9 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         """Whether a proposal costs no memory that is missing.
 
         Every phase is within the limit, the upper end of its interval as well, or no higher than it was, and
-        the job can start if it could. Where the room on the card is not known, none may be higher.
+        the job can start if it could. What leaves the expected peak as it is may have the upper end rise within
+        the card, where no cache can make room for it, or where the phase is too large anyway: another change has
+        to bring it within. Where the room on the card is not known, none may be higher.
         """
         if self.workload.trains_reward and _offloads_less(self.workload, workload):
             return False
@@ -169,9 +174,16 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         trained = after.phase is Phase.REWARD and self.workload.trains_reward
         limit = 0 if trained or self.workload.added_models else self.limit_bytes
         before = self.phase(after.phase)
-        if after.peak_bytes > max(limit, 0 if before is None else before.peak_bytes):
-            return False
-        return after.interval[1] <= max(limit, 0 if before is None else before.interval[1])
+        peak, upper = (0, 0) if before is None else (before.peak_bytes, before.interval[1])
+        if after.peak_bytes <= max(limit, peak) and after.interval[1] <= max(limit, upper):
+            return True
+        return limit > 0 and after.phase not in _CACHED and before is not None and self._stays(before, after)
+
+    def _stays(self, before: PhaseEstimate, after: PhaseEstimate) -> bool:
+        """Whether the expected peak stays where it was, beyond the card or so that the phase lacks nothing."""
+        beyond = before.peak_bytes > self.capacity_bytes
+        lacks = self.missing_bytes(after) > 0 and not beyond
+        return not lacks and after.peak_bytes - before.peak_bytes <= SAME_PEAK * self.capacity_bytes
 
     def lowers(self, workload: Workload, phase: Phase) -> bool:
         """Whether a proposal brings the peak of a phase down."""

@@ -11,9 +11,10 @@ from tuner.render.document.painting import prose
 from tuner.render.terminal import Terminal
 from tuner.render.words import clauses, titled
 
-MOST_LINES = 5  # of one finding at 80 columns
+MOST_LINES = 5  # of one finding with one override at 80 columns
 _LEAST_COLUMNS = 80  # a narrower terminal has as many lines as it takes
 _MOST_OVERRIDES = 20  # more have no room whatever they are
+MOST_TOGETHER = 4  # overrides that stand together, since some without the others may stop the launch
 _INDENT = "    "
 
 
@@ -23,10 +24,14 @@ class ShortFinding(Struct, frozen=True, kw_only=True):
     head: str  # which one it is, a marked text
     message: str  # cut between words where it leaves no room
     ending: str  # such as what following it costs or gains, which is never cut
-    overrides: tuple[str, ...]  # what to set, as many as there is room for
+    overrides: tuple[str, ...]  # what to set: a few whole, of more as many as there is room for
 
     def lines(self, terminal: Terminal) -> list[str]:
         """The finding in lines for a terminal."""
+        if len(self.overrides) <= MOST_TOGETHER:
+            first = _rows(_pasted(self.overrides[:1], terminal), terminal)
+            stated = self._cut(MOST_LINES - first, len(self.overrides), terminal)
+            return [*stated, *_pasted(self.overrides, terminal)]
         may_fit = len(self.message) <= MOST_LINES * terminal.width
         for count in range(min(len(self.overrides), _MOST_OVERRIDES) if may_fit else 0, 1, -1):
             pasted = _pasted(self.overrides[:count], terminal)
@@ -34,7 +39,7 @@ class ShortFinding(Struct, frozen=True, kw_only=True):
             if _rows([*lines, *pasted], terminal) <= MOST_LINES:
                 return [*lines, *pasted]
         pasted = _pasted(self.overrides[:1], terminal)
-        return [*self._cut(MOST_LINES - _rows(pasted, terminal), terminal), *pasted]
+        return [*self._cut(MOST_LINES - _rows(pasted, terminal), 1, terminal), *pasted]
 
     def _stated(self, message: str, count: int, terminal: Terminal) -> list[str]:
         """All but the overrides, with the sign that announces so many of them."""
@@ -46,9 +51,8 @@ class ShortFinding(Struct, frozen=True, kw_only=True):
         lines = prose(text, terminal, first="  ", indent=_INDENT).split("\n")
         return [_unbroken(line, terminal) for line in lines]
 
-    def _cut(self, room: int, terminal: Terminal) -> list[str]:
-        """All but the overrides, with as much of the message as there is room for."""
-        count = min(1, len(self.overrides))
+    def _cut(self, room: int, count: int, terminal: Terminal) -> list[str]:
+        """All but the overrides, with as much of the message as there is room for beside so many of them."""
         words = self.message.split(" ")
 
         def lines(number: int) -> list[str]:

@@ -3,6 +3,7 @@
 A copy may make a critic for GRPO, as one that tells a teacher's responses from a student's, or a reference
 for another reason than a KL term. Its program is followed with the values of the launch, see
 :mod:`tuner.trainers.verl.trainer_code.built_models`; where that tells nothing, the release's rules hold.
+A program may also take some strategies alone.
 """
 
 from collections.abc import Callable
@@ -10,14 +11,21 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from tuner.inputs.interpolation import MISSING
-from tuner.inputs.settings import BuiltModels, Settings
+from tuner.inputs.settings import BuiltModels, Settings, TakenWords
 from tuner.inputs.tree import Path, contains, dotted, lookup
+from tuner.trainers.verl.releases import reaches
 
 if TYPE_CHECKING:
     from tuner.trainers.verl.trainer_code.package import TrainerCode
     from tuner.trainers.verl.trainer_code.program_modules import ProgramModules
 
 NONE_KNOWN = BuiltModels()
+_STRATEGY = "actor.strategy"
+# verl 0.4.0 and 0.4.1 ``recipe/NAME/main_NAME.py``; from 0.5.0 on they take ``fsdp2`` as well
+_FIRST, _CHANGED = "0.4.0", "0.5.0"
+#: The lines of 0.4.0 and of 0.4.1 by recipe.
+_RECIPES = {"dapo": (67, 76), "prime": (75, 75), "spin": (66, 66), "sppo": (75, 74)}
+_WORDS = ("fsdp", "megatron")
 
 
 def built_models(settings: Settings) -> BuiltModels:
@@ -26,6 +34,19 @@ def built_models(settings: Settings) -> BuiltModels:
     if built is None:
         return NONE_KNOWN
     return settings.part("built models", (settings.started, settings.defaults_of), lambda: built(settings))
+
+
+def taken_strategies(settings: Settings, version: str) -> TakenWords | None:
+    """The strategies that the program of a launch takes, where it raises an error for any other."""
+    if settings.has_statement is not None or not settings.started:
+        return built_models(settings).strategies
+    folder, _, name = settings.started.removesuffix(".py").replace("/", ".").rpartition(".")
+    recipe = folder.removeprefix("recipe.")
+    lines = _RECIPES.get(recipe) if (folder, name) == (f"recipe.{recipe}", f"main_{recipe}") else None
+    if lines is None or not reaches(version, _FIRST) or reaches(version, _CHANGED):
+        return None
+    line = lines[0] if version == _FIRST else lines[1]
+    return TakenWords(words=_WORDS, file=f"recipe/{recipe}/{name}.py", line=line)
 
 
 def models_of_program(code: "TrainerCode", program: str) -> Callable[[Settings], BuiltModels] | None:
@@ -63,8 +84,11 @@ def file_of_program(code: "TrainerCode", program: str) -> str | None:
 
 def _follow(code: "TrainerCode", file: str, settings: Settings) -> BuiltModels:
     from tuner.trainers.verl.trainer_code.built_models import built_models as follow  # where there is a copy
+    from tuner.trainers.verl.trainer_code.compared_words import compared_words
 
-    return BuiltModels(**follow(_modules(code), file, partial(_read, settings)))
+    chain = compared_words(code.text(file) or "", _STRATEGY)
+    strategies = None if chain is None else TakenWords(words=chain.words, file=file, line=chain.line)
+    return BuiltModels(**follow(_modules(code), file, partial(_read, settings)), strategies=strategies)
 
 
 @lru_cache(maxsize=2)

@@ -34,6 +34,7 @@ class RefusedBy(Enum):
     HYDRA = "Hydra"  # by the configuration, which is read from the copy of the trainer itself
     ENGINE = "rollout engine"
     MEGATRON = "Megatron-Core"
+    PROGRAM = "program of the launch"  # whose own file the check reads, a copy's or a recipe's
     PYTHON = "Python"  # by what it finds on its path
     OMEGACONF = "OmegaConf"  # for an attribute that the configuration does not have
 
@@ -82,12 +83,16 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
             return None
         return settings.own_code(words, kind, stops=not (self.fails or self.own[1]))
 
+    def is_put_right(self, code: "TrainerCode") -> bool:
+        """Whether a copy of the trainer has a statement that keeps the launch from failing there."""
+        return bool(self.unless) and code.has_statement(self.unless, lacks=self.unless_lacks)
+
     def lines(self, code: "TrainerCode") -> "tuple[CodeLine, ...]":
         """Where a copy of the trainer has it.
 
         A copy that has no file of its own for it may have moved it: there it is told by more words instead.
         """
-        if self.unless and code.has_statement(self.unless, lacks=self.unless_lacks):
+        if self.is_put_right(code):
             return ()
         words, file = self.words.split(), self.file
         if file and self.around and not code.has_file(file):
@@ -121,6 +126,8 @@ def as_of_copy(
         if not rests_on:
             yield finding
             continue
+        if all(guard.is_put_right(code) for guard in rests_on):
+            continue  # it is not only not found: it is done otherwise
         found = [(guard, line) for guard in rests_on for line in guard.lines(code)]
         reached = [(guard, line) for guard, line in found if _is_reached(guard, line, settings, code)]
         if found and not reached:
@@ -222,7 +229,8 @@ def _as_of_copy(finding: Finding, lines: "Sequence[CodeLine]", code: "TrainerCod
 
 
 def _not_found(finding: Finding, folder: str) -> Finding:
-    message = _("{message}, but the code in {folder} was not found to").format(
+    # what takes the claim back stands in front: a message that is cut loses its end
+    message = _("the code in {folder} was not found to do so: {message}").format(
         message=finding.message, folder=folder
     )
     return replace(finding, severity=Severity.WARNING, message=message, not_in_copy=True)

@@ -33,6 +33,7 @@ from tuner.trainers.verl.fields.attention import (
     section_of,
 )
 from tuner.trainers.verl.fields.role import BACKEND, EngineContext, bucket_tokens, switches_of
+from tuner.trainers.verl.models_built import taken_strategies
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.source import ROLES, ReleaseSettings, Role
 from tuner.workload import (
@@ -184,14 +185,17 @@ def _packing_tested(architecture: str) -> bool:
 def _second(context: EngineContext) -> SecondFsdp | None:
     """What FSDP2 would make of an engine under FSDP1.
 
-    None where the release has none, where ``offload_policy`` would come to life with it, and with adapters,
-    which verl collects by FSDP1's ``summon_full_params``.
+    None where the release has none, or the program raises an error for it, where ``offload_policy``
+    would come to life with it, and with adapters, which verl collects by FSDP1's ``summon_full_params``.
 
     Source: verl 0.9.1 ``workers/engine/fsdp/transformer_impl.py:423-476``, ``utils/fsdp_utils.py``
     (``collect_lora_params``).
     """
     source, role = context.source, context.role
     if context.backend is Backend.FSDP2 or not source.since("0.4.0"):
+        return None
+    taken = taken_strategies(source.settings, source.version)
+    if taken is not None and Backend.FSDP2.value not in taken.words:
         return None
     adapted = max(lora_rank(source, "actor", Backend.FSDP), lora_rank(source, "critic", Backend.FSDP)) > 0
     if adapted or (role != "ref" and source.flag(f"{role}.fsdp.offload_policy")):

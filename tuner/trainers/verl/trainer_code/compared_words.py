@@ -1,4 +1,4 @@
-"""The words that a chain of comparisons knows: ``if name == "naive": ... elif ...: else: raise``."""
+"""The words that a chain of comparisons knows: ``if name == "naive": ... elif name in [...]: else raise``."""
 
 import ast
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ def compared_words(text: str, name: str) -> ComparedWords | None:
 
     Args:
         text: of a file.
-        name: part of the name of the value that is compared.
+        name: part of the name of the value that is compared; with a dot, the end of the whole expression.
     """
-    tree = parsed(text) if name in text else None
+    tree = parsed(text) if name.rpartition(".")[2] in text else None
     for function in ast.walk(tree) if tree is not None else ():
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for statement in function.body:
@@ -34,8 +34,8 @@ def compared_words(text: str, name: str) -> ComparedWords | None:
 
 
 def _words(chain: ast.If, name: str) -> Iterator[str | None]:
-    """The word of each comparison; None among them where another test, or no error, stands in the chain."""
-    yield _word(chain.test, name)
+    """The words of each comparison; None among them where another test, or no error, stands in the chain."""
+    yield from _words_of_test(chain.test, name)
     match chain.orelse:
         case [ast.If() as further]:
             yield from _words(further, name)
@@ -45,13 +45,30 @@ def _words(chain: ast.If, name: str) -> Iterator[str | None]:
             yield None
 
 
-def _word(test: ast.expr, name: str) -> str | None:
-    """The text that a value of a name is compared with."""
+def _words_of_test(test: ast.expr, name: str) -> Iterator[str | None]:
+    """The texts that a value of a name is compared with; None where something else is asked."""
     match test:
-        case ast.Compare(left=ast.Name(id=left), ops=[ast.Eq()], comparators=[ast.Constant(value=str(word))]):
-            return word if name in left else None
+        case ast.BoolOp(op=ast.Or()):
+            for value in test.values:
+                yield from _words_of_test(value, name)
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[word]) if _is_named(left, name):
+            yield _text(word)
         case ast.Compare(
-            left=ast.Attribute(attr=left), ops=[ast.Eq()], comparators=[ast.Constant(value=str(word))]
-        ):
-            return word if name in left else None
-    return None
+            left=left, ops=[ast.In()], comparators=[ast.List() | ast.Set() | ast.Tuple() as several]
+        ) if _is_named(left, name):
+            yield from map(_text, several.elts)
+        case _:
+            yield None
+
+
+def _is_named(value: ast.expr, name: str) -> bool:
+    match value:
+        case ast.Name(id=own) | ast.Attribute(attr=own) if "." not in name:
+            return name in own
+        case ast.Attribute() if "." in name:
+            return f".{ast.unparse(value)}".endswith(f".{name}")
+    return False
+
+
+def _text(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

@@ -14,7 +14,7 @@ The update would not fill its budget either, but scale the loss as if it had.
 When it does not apply
 ----------------------
 Without images in the data.
-From 0.4.1 on images are dealt out with the sequences that they belong to.
+From 0.4.1 on images are dealt out with the sequences that they belong to, as in copies that have taken that code over.
 
 Sources
 -------
@@ -49,6 +49,7 @@ GUARDS = (
         words="compute_log_prob has_multi_modal_inputs use_dynamic_bsz micro_batches indices",
         lacks="_get_micro_batches",
         fails=True,
+        unless="_get_micro_batches has_multi_modal_inputs use_dynamic_bsz textual_indices",
         releases=_BROKEN,
     ),
 )
