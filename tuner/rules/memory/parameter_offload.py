@@ -21,8 +21,7 @@ A frozen reference under FSDP is on the host in any case.
 Sources
 -------
 
-verl 0.9.1, ``workers/engine/base.py`` (``train_mode``, ``eval_mode``), ``workers/engine_workers.py``;
-``utils/fsdp_utils.py`` (``offload_fsdp_model_to_cpu`` empties the cache).
+verl 0.9.1, ``workers/engine/base.py`` (``train_mode``, ``eval_mode``), ``workers/engine_workers.py``; ``utils/fsdp_utils.py`` (``offload_fsdp_model_to_cpu`` empties the cache).
 """
 
 from tuner.evidence import Evidence
