@@ -1166,3 +1166,25 @@ def test_a_key_of_a_file_that_the_code_of_the_copy_reads_is_known(repository: Pa
     findings = json.loads(run(*words, "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct").out)
     unknown = [item for item in findings["findings"] if item["code"] == "CFG001"]
     assert [("clip_ratio_c" in item["message"]) for item in unknown] == [True] * (not reads)
+
+
+SERVER = """class Server:
+    async def launch_server(self):
+        config = self.config
+        args = EngineArgs(load_format={passes}, disable_log_stats=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("passes", "said"),
+    [
+        ('"dummy" if config.load_format.startswith("dummy") else config.load_format', False),
+        ("config.load_format", True),
+    ],
+)
+def test_a_load_format_that_the_server_of_a_copy_cuts_down_is_no_mistake(
+    repository: Path, passes: str, said: bool
+) -> None:
+    write(repository, workers="", launch=f"{LAUNCH} actor_rollout_ref.rollout.load_format=dummy_dtensor")
+    (repository / "verl" / "workers" / "vllm_async_server.py").write_text(SERVER.format(passes=passes))
+    assert ("CFG136" in codes(advice(repository, "--verl-version", "0.7.1"))) is said

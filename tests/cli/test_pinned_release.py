@@ -253,3 +253,30 @@ def test_a_pin_tells_the_release_of_a_project_that_installs_verl(
     (tmp_path / "run.sh").write_text(launch)
     told = json.loads(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json").out)
     assert told["premises"]["release"] == release
+
+
+PROJECT = '[project]\nname = "tasks"\ndependencies = [\n    "vllm>=0.15.0",\n]\n'
+
+
+@pytest.mark.parametrize(
+    ("python", "project", "bounds"),
+    [
+        ("", PROJECT, True),
+        ("conda activate rl-verl", PROJECT, False),
+        ("source /envs/rl/bin/activate", PROJECT, False),
+        ('E=/envs/rl\nPY="$E/bin/python3"', PROJECT, False),
+        ("source .venv/bin/activate", PROJECT, True),  # the project's own, as uv names it
+        ("conda activate base", PROJECT, True),
+        ("conda activate tasks-gpu", PROJECT, True),
+        ("conda activate rl", PROJECT.replace('"vllm', '"verl", "vllm'), True),
+    ],
+)
+def test_a_project_of_another_environment_bounds_nothing(
+    python: str, project: str, bounds: bool, tmp_path: Path
+) -> None:
+    """What its own package needs is not what runs the trainer."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "pyproject.toml").write_text(project)
+    (tmp_path / "run.sh").write_text(f"{python}\n{PPO}\n")
+    told = json.loads(run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm", "-f", "json").out)
+    assert ("0.5.0" not in told["premises"]["release_likely"]) is bounds

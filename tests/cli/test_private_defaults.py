@@ -372,6 +372,25 @@ def test_a_clone_beside_the_project_is_used_only_where_the_launch_says_so(reposi
     assert answer(str(project / "run.sh"))["workload"]["batch"]["prompts"] == 96
 
 
+@pytest.mark.parametrize(
+    ("place", "incomplete"), [("examples/verl", False), ("script/verl", False), ("verl", True)]
+)
+def test_a_folder_of_the_projects_own_is_no_copy_of_verl_where_python_does_not_look(
+    place: str, incomplete: bool, tmp_path: Path
+) -> None:
+    """What a project adds for its runs may lie in a folder of verl's name, which no path leads to."""
+    (tmp_path / ".git").mkdir()
+    for part in ("utils", "agent_loop"):
+        (tmp_path / place / part).mkdir(parents=True)
+    for name in ("__init__.py", "hf_dataset.py"):
+        (tmp_path / place / name).write_text("")
+    (tmp_path / place).parent.joinpath("pyproject.toml").write_text('[project]\nname = "tasks"\n')
+    (tmp_path / place / "run.sh").write_text(SCRIPT.replace(" data.house_prompts=7", ""))
+    result = run("advise", str(tmp_path / place / "run.sh"), "--gpu", "h100-sxm")
+    assert ("has no trainer in it" in " ".join(result.out.split())) is incomplete
+    assert ("CANNOT SAY" in result.out) is incomplete
+
+
 def test_a_recipe_in_a_submodule_of_a_checkout_rests_on_the_checkout(repository: Path) -> None:
     recipe = repository / "recipe" / "mine"
     recipe.mkdir(parents=True)

@@ -492,3 +492,27 @@ def test_a_launch_by_the_name_of_its_configuration_alone(
     Path("run.sh").write_text("\n".join(["#!/bin/bash", *lines, ""]))
     sizes = answer("run.sh")["workload"]["batch"]  # type: ignore[index]
     assert sizes["prompts"] == batch
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ("exit 1", "run.sh:6:3: the script ends here by its own exit"),
+        ("exit 0", "starts no program with overrides"),
+        ("exec true", "starts no program with overrides"),
+    ],
+)
+def test_a_script_that_ends_itself_before_the_launch_is_told_where(
+    before: str, said: str, tmp_path: Path
+) -> None:
+    """Its arguments cannot help: it sets what it tests behind them."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        'while [[ $# -gt 0 ]]; do MODEL="$2"; shift 2; done\nMODEL=Qwen/Qwen2.5-0.5B\n'
+        'if [[ "$MODEL" == *llama* ]]; then\n  NAME=llama\nelse\n'
+        f"  {before}\nfi\npython3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo\n"
+    )
+    result = run("advise", str(script))
+    assert result.code == 2
+    assert said in result.err
+    assert ("give the arguments" in result.err) is (before != "exit 1")

@@ -53,6 +53,19 @@ def test_one_after_every_step_is_told_with_its_share_and_with_what_is_less() -> 
     assert left < 0.05 * (left + step_s)
 
 
+def test_the_last_step_is_validated_whatever_its_number() -> None:
+    """One planned step is a validation a step, which a lower frequency does not make less."""
+    one_step = ("trainer.total_training_steps=1", "trainer.test_freq=10")
+    assert reported(*one_step)["validation"]["every_steps"] == 1
+    said = short(*one_step, *ROWS)
+    assert "Validation: every step" in said
+    assert "the last step is validated whatever trainer.test_freq says" in said
+    assert "trainer.test_freq=50" not in said
+    assert (
+        reported("trainer.total_training_steps=40", "trainer.test_freq=10")["validation"]["every_steps"] == 10
+    )
+
+
 def test_small_batches_are_told_where_larger_ones_save_enough_of_the_step() -> None:
     """A batch lasts as long as its longest response; one of all rows has one of these."""
     small = "data.val_batch_size=32"

@@ -3,9 +3,10 @@ from math import ceil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.trainers.launches import ACTOR, DYNAMIC, ROLLOUT, by_release, workload_of
-from tuner.batching import micro_batch_tokens, overshoot
+from tuner.batching import micro_batch_tokens, most_micro_batch_tokens, overshoot
 from tuner.workload import GreedyBaseline, Travel
 
 
@@ -50,6 +51,33 @@ def test_the_bound_is_reached() -> None:
 def test_a_budget_that_holds_everything_is_not_exceeded() -> None:
     assert overshoot(40960, 4096, 8) == 1.0
     assert overshoot(8192, 4096, 1) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("mean_response", "expected"),
+    [
+        (None, 23_783),  # nobody says: 31 sequences of 7,928 tokens in 15 micro-batches, three in one of them
+        (400, 17_984),  # 32 of 4,496 make ceil(8.8) micro-batches, of which the fullest has four
+        (2904, 21_000),  # 32 of 7,000 make 14, and three are in the fullest
+    ],
+)
+def test_known_lengths_say_how_far_a_budget_is_exceeded(mean_response: int | None, expected: int) -> None:
+    """The worst lengths stay the upper end."""
+    overrides = (
+        *DYNAMIC,
+        f"{ACTOR}.ppo_max_token_len_per_gpu=16384",
+        f"{ACTOR}.ppo_mini_batch_size=32",
+        f"{ROLLOUT}.n=8",
+        "data.train_batch_size=32",
+        "data.max_prompt_length=4096",
+        "data.max_response_length=4096",
+        "trainer.n_gpus_per_node=8",
+    )
+    workload = workload_of(overrides, "0.8.0")
+    lengths = replace(workload.batch.lengths, mean_prompt=4096, mean_response=mean_response)
+    batch = replace(workload.batch, lengths=lengths)
+    assert micro_batch_tokens(batch, workload.actor_update) == expected
+    assert most_micro_batch_tokens(batch, workload.actor_update) == 23_783
 
 
 @pytest.mark.parametrize(("version", "keeps"), by_release(False, ("0.9.1", True)))

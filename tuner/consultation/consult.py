@@ -172,6 +172,10 @@ def _advised(
         advice = advice_on_validation(advice, job.loaded, premises.val_rows)
         if block:
             advice = with_generation(advice, job.reading, premises.val_rows, allow)
+    if job.given.unsettled:
+        from tuner.consultation.open_sizes import advice_with_open_sizes  # most inputs leave nothing open
+
+        advice = advice_with_open_sizes(advice, job)
     advice = _although_it_ran(advice, job.given)
     advice = advice_beyond_memory(advice, job, premises)
     ended = _ran_out(job, advice)

@@ -30,7 +30,11 @@ from tuner.workload import Workload
 
 if TYPE_CHECKING:
     from tuner.consultation.open_findings import FindingsOfWay
+    from tuner.inputs.environment import EnvironmentVariable
     from tuner.inputs.user_input import Count, OpenArgument, UnreadFile
+
+
+_OF_ENVIRONMENTS = (" activate ", "/bin/activate", "/bin/python", "VIRTUAL_ENV=")
 
 
 class JobReading(Struct, frozen=True, kw_only=True):
@@ -110,12 +114,21 @@ def configuration_of(given: UserInput, release: ReleaseChoice | None = None) -> 
         folders=given.folders,
         placed=given.placed,
         checked_out=tuple(checked_out(given.text, given.source)) if given.program else (),
-        environment=given.environment,
+        environment=(*given.environment, *_python_environment(given)),
         earlier=given.earlier,
         installed=tuple(installed_packages(given.text, given.source)) if given.program else (),
         package="" if release is None else release.package,
         requested=release is not None and release.requested,
     )
+
+
+def _python_environment(given: UserInput) -> "tuple[EnvironmentVariable, ...]":
+    """The variable that names the environment whose Python a script runs, where it says so."""
+    if not given.program or not any(word in given.text for word in _OF_ENVIRONMENTS):
+        return ()
+    from tuner.inputs.python_environment import python_environment  # of few scripts
+
+    return python_environment(given.text, given.source)
 
 
 def release_of(given: UserInput, premises: Premises) -> ReleaseChoice:

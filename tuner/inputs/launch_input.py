@@ -262,6 +262,8 @@ def _without_launch(script: "Script", place: Location) -> InputError:
     from tuner.inputs.not_followed import named
 
     hint = _("give the arguments and variables that it needs: run.sh ARGUMENT... NAME=value...")
+    if script.failed_at is not None and not (script.optional or script.nameless or script.in_doubt):
+        return _ended_by_itself(script.failed_at)
     if script.optional:
         hint = _("nobody sets {names}, which it takes for empty: give {name}=VALUE behind the script").format(
             names=_(", ").join(f"${name}" for name in script.optional), name=script.optional[0]
@@ -281,6 +283,18 @@ def _without_launch(script: "Script", place: Location) -> InputError:
         )
     other = _("or give a file with all settings, the log of a run, or the overrides themselves")
     return InputError(message, location=place, hint=_("{hint}; {other}").format(hint=hint, other=other))
+
+
+def _ended_by_itself(place: Location) -> InputError:
+    """The error of a script that ends as failed whatever arguments and variables it is given."""
+    return InputError(
+        _("the script ends here by its own exit, before it starts any program with overrides"),
+        location=place,
+        hint=_(
+            "change what it tests before this line, or give a file with all settings, the log of a run, or "
+            "the overrides themselves"
+        ),
+    )
 
 
 def _is_override(word: str) -> bool:

@@ -67,6 +67,7 @@ class Script(Struct, frozen=True, kw_only=True):
     unclosed: "Unclosed | None" = None  # a command without an end, before which bash stops
     arguments: ScriptArguments = ScriptArguments()  # that it takes
     instead: tuple[StartedInstead, ...] = ()  # what it starts where it has no launch
+    failed_at: Location | None = None  # where it surely ends itself as failed, before it starts any
     writers: tuple[Launch, ...] = ()  # programs that write the configuration which a launch reads
 
     @property
@@ -263,7 +264,7 @@ def _followed(source: Source, start: Scope, find: _Find) -> Script:
             _("the script is nested too deeply"), location=Location(source=scope.script)
         ) from None
     commands, assumed, not_read = interpreter.commands, scope.assumed, interpreter.not_read
-    given_up = tuple(interpreter.given_up)
+    given_up, failed_at = tuple(interpreter.given_up), interpreter.failed_at
     interpreter.take_apart()
     programs, overridden = _told_apart(launches(commands))
     started, writers = without_writers(programs, overridden)
@@ -277,6 +278,7 @@ def _followed(source: Source, start: Scope, find: _Find) -> Script:
         instead=()
         if started
         else started_instead(commands, programs, not_read, lambda name: find(name) is not None),
+        failed_at=None if started else failed_at,
         lost=tuple(lost for command in commands for lost in _lost(command)),
         steps=scope.effort.steps,
         optional=tuple(dict.fromkeys(scope.optional))[:_MOST_OPTIONAL],

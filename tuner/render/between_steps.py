@@ -62,6 +62,10 @@ def frequent_validation(answer: Consultation) -> tuple[Entry, ...]:
     )
     text = text.format(rows=_rows(priced), **_figures(priced, step_s))
     steps = _seldom_enough(priced, step_s)
+    planned = answer.loaded.planned_steps
+    if planned is not None and (priced.time.every_steps or 0) >= planned:
+        last = _("the last step is validated whatever {key} says").format(key=priced.how.key)
+        return (*larger, Entry(text=titled(title, full_stop(clauses([text, last])))))
     rest = priced.time.time.seconds / steps
     left = _("{key}={steps} leaves {share:.1%} and trains the same").format(
         key=priced.how.key, steps=steps, share=rest / (rest + step_s)

@@ -129,6 +129,8 @@ def _verdict(advice: Advice, together: Combination) -> str:
     text = _("{stops} before {codes} is lifted, then {fits}")
     if not left:
         text = _("{stops} on nodes of this size, on larger ones {fits}")
+        if advice.memory_verdict is together.verdict and together.estimate.doubts:
+            text = _("{stops}, as without it; as counted {fits}")
     return text.format(stops=word(together.verdict), codes=listed(left), fits=fits)
 
 

@@ -119,6 +119,7 @@ LADDERS = (
             small_bucket,
             fully_sharded,
             optimizer_offloaded,
+            parameters_offloaded,  # which empties what the update's blocks have left
             sharded_by_second,
         ),
     ),

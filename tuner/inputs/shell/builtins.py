@@ -86,8 +86,8 @@ class Builtins:
         """The builtin of this name, None where there is none."""
         return self._table.get(name) or ((lambda *_given: True) if name in _SILENT else None)
 
-    def _exit(self, words: Sequence[Field], _place: Location) -> Status:
-        raise ExitShell(_status(words))
+    def _exit(self, words: Sequence[Field], place: Location) -> Status:
+        raise ExitShell(_status(words), place)
 
     def _return(self, words: Sequence[Field], _place: Location) -> Status:
         raise ReturnFromFunction(_status(words))

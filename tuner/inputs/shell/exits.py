@@ -1,14 +1,15 @@
 """Ways in which a script leaves what it is in."""
 
+from tuner.errors import Location
 from tuner.inputs.shell.conditions import Status
 
 
 class ExitShell(Exception):  # noqa: N818 - no error: the script ends
-    """``exit``."""
+    """``exit``, and where it stands; nowhere of a program that takes the script's place."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: Status, place: Location | None = None) -> None:
         super().__init__()
-        self.status = status
+        self.status, self.place = status, place
 
 
 class ReturnFromFunction(Exception):  # noqa: N818 - no error: the function ends

@@ -69,6 +69,7 @@ class Interpreter:
         self.too_long: LongLoop | None = None  # the outermost loop in which following took too much
         self.commands: list[StartedProgram] = []
         self.not_read: list[Unknown] = []
+        self.failed_at: Location | None = None  # the script's own ``exit`` with another status than 0
         self._read = read
         self._at: tuple[Source, Node] | None = None  # the last statement
         self._depth = 0
@@ -101,8 +102,10 @@ class Interpreter:
             InputError: the script takes more work than a launch script would.
         """
         try:
-            with contextlib.suppress(ExitShell, LeaveLoop, ReturnFromFunction):
+            with contextlib.suppress(LeaveLoop, ReturnFromFunction):
                 self._within(source)
+        except ExitShell as left:
+            self.failed_at = left.place if left.status is False else None
         except TooMuchError:
             place = None if self._at is None else self._at[0].location(self._at[1])
             raise too_much(place, self.too_long) from None

@@ -82,7 +82,7 @@ class LoadedConfiguration(Struct, frozen=True, kw_only=True):
     def validating(self) -> "Validating | None":  # noqa: D102
         from tuner.trainers.verl.validation import validating  # a check of findings does without
 
-        return validating(self.settings, version=self.version)
+        return validating(self.settings, version=self.version, planned=self.planned_steps)
 
     @property
     def validates_only(self) -> bool:  # noqa: D102

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.files import repository_folders
+from tuner.files import is_there, read_bytes, repository_folders
 from tuner.inputs.installed_packages import InstalledPackage
 from tuner.language import _
 from tuner.serving.names import NAMES, PACKAGES
@@ -20,6 +20,7 @@ from tuner.trainers.verl.package_pins import PackagePin, pins_in
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
 from tuner.trainers.verl.rollout_engine_versions import EnginePin, allowed_versions, releases_with
 from tuner.trainers.verl.trainer_code.requirements import VersionRange, Versions, asked_ranges
+from tuner.units import MIB
 from tuner.versions import at_least, numbers
 from tuner.workload import RolloutEngine
 
@@ -49,6 +50,9 @@ _NEEDED = (
 )
 _TRAINER = "verl"
 _DEVELOPMENT = re.compile(r"\.?dev\d*$")
+_PROJECT = "pyproject.toml"
+_NAME = re.compile(r"^name\s*=\s*[\"']([^\"'\n]+)", re.MULTILINE)
+_NEEDS_TRAINER = re.compile(r"[\"']verl(?![\w-])")
 _ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
 _OTHERS = tuple(dict.fromkeys(needed.package for needed in _NEEDED))
 
@@ -101,6 +105,7 @@ def bounded_release(
     installed: Sequence[InstalledPackage],
     pins: Sequence[EnginePin],
     among: Sequence[str] = BUNDLED,
+    environment: str = "",
 ) -> ReleaseChoice | None:
     """A guess among the releases that go with what is pinned and asked for; None where nothing bounds them.
 
@@ -109,9 +114,11 @@ def bounded_release(
         installed: what the launch itself has pip install, or had.
         pins: the rollout engines that it or its repository pins, the nearest first.
         among: the releases that it may be of whatever goes with them, oldest first.
+        environment: of Python, by whose name the launch runs; empty where it names none.
     """
     pins = [pin for pin in pins if pin.exact]
-    bounds = list(_bounds(folder, {one.name for one in installed} | {PACKAGES[pin.engine] for pin in pins}))
+    known = {one.name for one in installed} | {PACKAGES[pin.engine] for pin in pins}
+    bounds = list(_bounds(folder, known, environment))
     left, newest, likest = list(among), "", dict[str, str]()
     for bound in bounds:
         rest = [release for release in left if release in bound.releases]
@@ -158,10 +165,10 @@ def _is_of_older(engine: RolloutEngine, version: str) -> bool:
     return cap is not None and at_least(cap, version)
 
 
-def _bounds(folder: str, pinned: set[str]) -> Iterator[_Bound]:
+def _bounds(folder: str, pinned: set[str], environment: str) -> Iterator[_Bound]:
     """What the files around a launch ask for, as the releases that go with it; of pins others tell."""
     around = list(repository_folders(Path(folder).absolute())) if folder else []
-    asked = _ranges_around(around)
+    asked = _ranges_around(around, environment)
     if (of_trainer := asked.get(_TRAINER)) is not None:
         yield _Bound(package=_TRAINER, asked=of_trainer, releases=_going_with(of_trainer))
     for engine in _ENGINES:
@@ -182,13 +189,32 @@ def _going_with(asked: VersionRange) -> frozenset[str]:
     return frozenset(one for one in BUNDLED if asked.meet(Versions(oldest=one, newest=one)))
 
 
-def _ranges_around(around: Sequence[Path]) -> dict[str, VersionRange]:
-    """What the nearest folder says of each package."""
+def _ranges_around(around: Sequence[Path], environment: str) -> dict[str, VersionRange]:
+    """What the nearest folder says of each package.
+
+    A project of another name than the environment that runs is not what that was made for: without verl among
+    what it needs, its own package says nothing of it.
+    """
     packages = (_TRAINER, *(PACKAGES[engine] for engine in _ENGINES), *_OTHERS)
     asked = dict[str, VersionRange]()
     for above in around:
-        asked = {**asked_ranges(above, packages), **asked}
+        ranges = asked_ranges(above, packages)
+        if environment and _is_of_another(above / _PROJECT, environment):
+            ranges = {name: one for name, one in ranges.items() if not one.file.endswith(f"/{_PROJECT}")}
+        asked = {**ranges, **asked}
     return asked
+
+
+def _is_of_another(project: Path, environment: str) -> bool:
+    """Whether a project is called otherwise than an environment, and does not need verl itself."""
+    if not is_there(project, Path.is_file):
+        return False
+    text = read_bytes(project, most=MIB).decode("utf-8", errors="replace")
+    name = _NAME.search(text)
+    if name is None or _NEEDS_TRAINER.search(text):
+        return False
+    own, other = (re.sub(r"[^a-z0-9]", "", one.lower()) for one in (name[1], environment))
+    return own not in other and other not in own
 
 
 def _of_engine(engine: RolloutEngine, asked: VersionRange) -> _Bound:

@@ -141,12 +141,17 @@ class PrivateCopies:
         return self._codes_of_keys[place].lacks(key)
 
     def bounded_release(
-        self, folder: str, installed: "tuple[InstalledPackage, ...]", among: tuple[str, ...]
+        self,
+        folder: str,
+        installed: "tuple[InstalledPackage, ...]",
+        among: tuple[str, ...],
+        environment: str = "",
     ) -> "ReleaseChoice | None":
         """The release that the files around a launch bound by what they ask for, of some of them."""
         from tuner.trainers.verl.pinned_release import bounded_release  # of launches that lie in a folder
 
-        return bounded_release(folder, installed, self.engine_pins(folder, installed, None), among)
+        pins = self.engine_pins(folder, installed, None)
+        return bounded_release(folder, installed, pins, among, environment)
 
     def spoken_release(
         self,

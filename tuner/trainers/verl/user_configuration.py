@@ -87,6 +87,7 @@ if TYPE_CHECKING:
 
 
 _OF_TRAINER = "verl."
+_OF_PYTHON = "VIRTUAL_ENV"  # the variable that names the environment whose Python runs
 
 
 class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
@@ -436,7 +437,13 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         spoken = self.copies.spoken_release(words, self.program, self.folder, self.python_path, among)
         if spoken is None or not spoken.plausible:
             return spoken
-        return self.copies.bounded_release(self.folder, self.installed, spoken.plausible) or spoken
+        return self._within_bounds(spoken.plausible) or spoken
+
+    def _within_bounds(self, among: tuple[str, ...]) -> ReleaseChoice | None:
+        """The release that the files around the launch bound, among some."""
+        values = (one.value for one in self.environment if one.name == _OF_PYTHON)
+        named = (value for value in values if value and "/" not in value and value[0] not in ".$")
+        return self.copies.bounded_release(self.folder, self.installed, among, next(named, ""))
 
     def _between(self, named: ReleaseChoice) -> ReleaseChoice:
         """A guess of what lies between releases, as a commit does."""
@@ -489,10 +496,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """The release that what the repository asks for of other packages bounds, as a guess."""
         if not self.folder and not self.installed:
             return None
-        guess = self.copies.bounded_release(self.folder, self.installed, BUNDLED)
+        guess = self._within_bounds(BUNDLED)
         if guess is None or not (having := having_keys(guess, self.required_keys, self.configs)):
             return guess
-        bounded = self.copies.bounded_release(self.folder, self.installed, having)
+        bounded = self._within_bounds(having)
         return bounded or RELEASES.newest_of(having)
 
     def _engine_pins(self, code: "TrainerCode | None") -> "tuple[EnginePin, ...]":

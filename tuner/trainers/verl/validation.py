@@ -21,7 +21,7 @@ _DRAWN_ROWS = "data.val_data_num"
 _SENT_ONCE_SINCE = "0.7.1"  # before, weights are handed over whenever responses are generated
 
 
-def validating(settings: Settings, *, version: str) -> Validating | None:
+def validating(settings: Settings, *, version: str, planned: int | None = None) -> Validating | None:
     """How a job validates; None where it does not, where it only does, and where nobody knows how.
 
     Every release validates after each ``test_freq`` steps and after the last one, and before the first one
@@ -35,6 +35,11 @@ def validating(settings: Settings, *, version: str) -> Validating | None:
     Source: verl 0.3.0.post1 to 0.9.1 ``trainer/ppo/ray_trainer.py`` (``fit``, ``_validate``,
     ``_create_dataloader``), 0.9.1 ``trainer/ppo/v1/trainer_base.py``; Search-R1 ``verl/trainer/ppo/
     ray_trainer.py`` (``val_data_num``); rllm at 2025-02 ``verl/trainer/ppo/ray_trainer.py`` (``n_val``).
+
+    Args:
+        settings: of the job.
+        version: the release.
+        planned: the steps after which it stops; None where no setting says.
     """
     if program_of(settings.defaults).fine_tunes or not _is_verls_own(settings):
         return None
@@ -43,6 +48,8 @@ def validating(settings: Settings, *, version: str) -> Validating | None:
         return None
     if ends_behind_validation(settings):
         return None
+    if every is not None and planned is not None:
+        every = min(every, planned)  # the last step is validated whatever its number
     return _validating_of(settings, version, every, before=before)
 
 

@@ -58,6 +58,7 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
     lacks: str = ""  # words that are not in it
     unless: str = ""  # words of a statement anywhere that puts it right
     unless_lacks: str = ""  # words that are not in that statement, nor around it
+    settled_by: str = ""  # words of a statement by which a copy without it takes the value after all
     engine: RolloutEngine | None = None  # whose rollout it stops
     own: tuple[str, str] = ("", "")  # words and kind of the module of a project's own that bears it out
     packaged: Releases = Releases()  # whose wheel has its file; of others only the repository has it
@@ -132,6 +133,8 @@ def as_of_copy(
         reached = [(guard, line) for guard, line in found if _is_reached(guard, line, settings, code)]
         if found and not reached:
             continue  # the copy refuses other launches
+        if not found and any(it.settled_by and code.has_statement(it.settled_by) for it in rests_on):
+            continue  # the copy takes what the release refuses
         if validates_only(settings) and not _stops_validation(reached, code):
             continue
         yield _as_of_copy(finding, [line for _guard, line in reached], code)

@@ -30,6 +30,16 @@ _OF_TOP = (
 )
 _LEVELS = 3  # below the top of a repository, in which a copy in a subfolder is looked for
 _MOST_FOLDERS = 400  # that are looked into
+_STARTS = (
+    ".git",
+    _OF_PROJECT,
+)  # beside what a launch finds: it starts at the top, or pip installs what is here
+_INSTALLS = re.compile(r"^\s*(?:name|packages|include)\b.*\bverl\b", re.MULTILINE)  # in a pyproject.toml
+_PARTS = (
+    "trainer",
+    "workers",
+    "utils",
+)  # folders of the package, which Python finds without an __init__.py too
 _OTHERS = frozenset({*_INSTALLED, "node_modules", "__pycache__"})  # hold what others have published
 _OF_PROJECTS = (".git", ".gitmodules", "pyproject.toml", "setup.py", *_OF_TOP[0])  # the top of one has any
 
@@ -74,7 +84,37 @@ def is_package(root: Path) -> bool:
     """
     if not is_there(root, Path.is_dir) or _is_checkout(root):
         return False
-    return holds_code(root) or not any(root.iterdir())
+    return (holds_code(root) and _is_imported(root)) or not any(root.iterdir())
+
+
+def _is_imported(root: Path) -> bool:
+    """Whether a folder with code in it is what Python would import, and no folder of the project's own.
+
+    What a project adds for its runs often lies in ``examples/verl`` or ``script/verl``, which is on no path
+    where the launch starts at the repository's top: without a trainer in it, it is taken for the package only
+    where it lies at a top or beside what installs it, and has something of a package.
+    """
+    if is_there(root / "trainer", Path.is_dir):
+        return True
+    if not _is_on_path(root.parent):
+        return False
+    return is_there(root / "__init__.py", Path.is_file) or any(
+        is_there(root / part, Path.is_dir) for part in _PARTS
+    )
+
+
+def _is_on_path(place: Path) -> bool:
+    """Whether Python looks into a folder without a launch that says so: a top, or what pip installs from."""
+    if _has(place, _STARTS) or all(map(partial(_has, place), _OF_TOP)):
+        return True
+    file = place / "pyproject.toml"
+    if not is_there(file, Path.is_file):
+        return False
+    try:
+        text = read_bytes(file, most=_MOST_OF_FILE).decode("utf-8", errors="replace")
+    except TunerError:
+        return False
+    return _INSTALLS.search(text) is not None
 
 
 def _is_checkout(root: Path) -> bool:

@@ -12,7 +12,7 @@ The servers of 0.7.0 and later, and the asynchronous ones of 0.6.1, pass the nam
 
 When it does not apply
 ----------------------
-Up to 0.5.0, where they are the default, and in 0.6.1 with ``rollout.mode=sync``.
+Up to 0.5.0, where they are the default, in 0.6.1 with ``rollout.mode=sync``, and in a copy of verl whose server cuts every such name down as well.
 
 Sources
 -------
@@ -52,6 +52,7 @@ GUARDS = tuple(
         around=f"launch_server {option}",
         own=(f"launch_server {option}", f"{engine}_rollout"),
         fails=True,
+        settled_by="load_format startswith",
         engine=RolloutEngine(engine),
         releases=_PASSED_ON_ASYNC,
     )
