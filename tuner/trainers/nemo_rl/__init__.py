@@ -20,15 +20,17 @@ from tuner.workload import Workload
 from tuner.workload.place import FailurePlace
 
 if TYPE_CHECKING:
+    from tuner.other_base import OtherBase
     from tuner.out_of_memory.stack import Call
     from tuner.trainers.nemo_rl.configuration import NemoConfiguration
-    from tuner.trainers.placement import OtherBase, PlacedLaunch, Placement, PoolSplit
+    from tuner.trainers.placement import PlacedLaunch, Placement, PoolSplit
 
 name = "NeMo-RL"
 examples = Path(__file__).parent / "examples"
 rules = checks.RULES
 bundled = RELEASES
 token_bytes = TOKEN_BYTES
+_ENGINES = ("automodel", "megatron")
 _CONFIG, _ENDINGS = "--config", (".yaml", ".yml")
 runs = None
 catalogue = None
@@ -89,6 +91,23 @@ def behaviours(release: str, nearest: Workload, read: Reader) -> tuple[Behaviour
 def placed(loaded: Loaded, workload: Workload, placement: "Placement", split: "PoolSplit") -> "PlacedLaunch":
     """No other placement is written for NeMo-RL."""
     raise UnsupportedError(_("generation on other GPUs is not planned for NeMo-RL"))
+
+
+def strategy_lines(loaded: Loaded, workload: Workload, name: str) -> tuple[str, ...]:
+    """The switches of both engines, where another one is to train than the job's own.
+
+    Raises:
+        UnsupportedError: NeMo-RL has no engine of this name.
+    """
+    if name not in _ENGINES:
+        raise UnsupportedError(
+            _("NeMo-RL has no strategy {name}").format(name=name),
+            hint=_("its own are {known}").format(known=", ".join(_ENGINES)),
+        )
+    megatron = name == "megatron"
+    wanted = {"policy.dtensor_cfg.enabled": not megatron, "policy.megatron_cfg.enabled": megatron}
+    settings = loaded.settings
+    return tuple(f"{key}={value}" for key, value in wanted.items() if settings.get(key) is not value)
 
 
 def other_base(before: Loaded, after: Loaded, program: str) -> "OtherBase | None":
