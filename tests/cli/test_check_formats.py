@@ -108,7 +108,10 @@ def test_every_format_has_the_same_findings_in_the_same_order(folder: Path) -> N
         text = re.sub("once [A-Z]{3}[0-9]{3} is fixed", "", of(folder, name))
         places = [text.find(code) for code in dict.fromkeys(wanted)]
         assert -1 not in places, name
-        assert places == sorted(places), name
+        little = text.find("true, and worth little here")  # which names them behind all that is told
+        told = [place for place in places if little == -1 or place < little]
+        assert told == sorted(told), name
+        assert len(places) - len(told) <= 1, name
     assert [issue["check_name"] for issue in json.loads(of(folder, "gitlab"))][1:] == wanted
     assert [json.loads(line) for line in of(folder, "json-lines").splitlines()] == report(folder)["findings"]
     results = json.loads(of(folder, "sarif"))["runs"][0]["results"]
