@@ -52,7 +52,7 @@ def micro_batch_tokens(batch: Batch, step_pass: StepPass) -> int:
     """Tokens that one GPU computes in its largest micro-batch, every sequence at its maximum length.
 
     Dynamic: the token budget (more where a release does not hold it, see :func:`overshoot`, and where a mean
-    length is known :func:`_overshoot_of_mean`), never less than one whole sequence and never more than all
+    length is known ``_overshoot_of_mean``), never less than one whole sequence and never more than all
     local tokens; more where padding is computed as well, see :func:`padded_sequences`. Static: the sequences
     of one micro-batch at full length; packing does not help the longest case.
     """

@@ -1,7 +1,7 @@
 """What a rule may see: a workload, what the model says about it, and what it would say about another."""
 
 from collections.abc import Callable, Iterable
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 from msgspec import Struct
 
@@ -161,23 +161,25 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         """Whether a proposal costs no memory that is missing.
 
         Every phase is within the limit, the upper end of its interval as well, or no higher than it was, and
-        the job can start if it could. What leaves the expected peak as it is may have the upper end rise within
-        the card, where no cache can make room for it, or where the phase is too large anyway: another change has
-        to bring it within. Where the room on the card is not known, none may be higher.
+        the job can start if it could. CUDA graphs, which leave the expected peak as it is, may have the upper end
+        rise within the card, where no cache can make room for it, or where the phase is too large anyway: another
+        change has to bring it within. Where the room on the card is not known, none may be higher.
         """
         if self.workload.trains_reward and _offloads_less(self.workload, workload):
             return False
         memory = figures(workload).memory
-        return len(memory.problems) <= len(self.problems) and all(map(self._affords_phase, memory.phases()))
+        affords = partial(self._affords_phase, graphs=_switches_graphs_on(self.workload, workload))
+        return len(memory.problems) <= len(self.problems) and all(map(affords, memory.phases()))
 
-    def _affords_phase(self, after: PhaseEstimate) -> bool:
+    def _affords_phase(self, after: PhaseEstimate, *, graphs: bool) -> bool:
         trained = after.phase is Phase.REWARD and self.workload.trains_reward
         limit = 0 if trained or self.workload.added_models else self.limit_bytes
         before = self.phase(after.phase)
         peak, upper = (0, 0) if before is None else (before.peak_bytes, before.interval[1])
         if after.peak_bytes <= max(limit, peak) and after.interval[1] <= max(limit, upper):
             return True
-        return limit > 0 and after.phase not in _CACHED and before is not None and self._stays(before, after)
+        beside = graphs and limit > 0 and after.phase not in _CACHED
+        return beside and before is not None and self._stays(before, after)
 
     def _stays(self, before: PhaseEstimate, after: PhaseEstimate) -> bool:
         """Whether the expected peak stays where it was, beyond the card or so that the phase lacks nothing."""
@@ -283,3 +285,9 @@ def _offloads_less(before: Workload, after: Workload) -> bool:
     return (was.param_offload and not now.param_offload) or (
         was.optimizer_offload and not now.optimizer_offload
     )
+
+
+def _switches_graphs_on(before: Workload, after: Workload) -> bool:
+    """Whether the rollout engine comes to replay CUDA graphs, whose pool is small and known from above alone."""
+    was, now = before.rollout, after.rollout
+    return was is not None and now is not None and now.cuda_graphs and not was.cuda_graphs
