@@ -52,7 +52,9 @@ function tunerPlans(data) {
   // -- answers -----------------------------------------------------------------------------------
 
   function money(price) {
-    var text = price.toFixed(price >= 100 ? 0 : 2).split(".");
+    var small = price > 0 && price < 0.1;  // two digits behind the zeros
+    var digits = small ? 1 - Math.floor(Math.log10(price)) : price >= 100 ? 0 : 2;
+    var text = price.toFixed(digits).split(".");
     text[0] = text[0].replace(/\B(?=(\d{3})+$)/g, ",");
     return text.join(".");
   }

@@ -65,7 +65,7 @@ def test_the_headline_says_that_the_job_ran_out_and_where() -> None:
     head = said.partition("verl 0.7.0")[0]
     for fact in (f"line {line}", "9.27 GiB were asked for, 6.1 GiB were free", "vocabulary"):
         assert fact in head, fact
-    assert "60.1 GiB in tensors" in head and "the model has 4" in head
+    assert "60.1 GiB in tensors" in head and "the model has 39.4 GiB" in head
     assert "What makes room" in said and "Paste this" not in said and "FITS " not in said
 
 

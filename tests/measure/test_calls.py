@@ -20,5 +20,5 @@ def test_a_configuration_is_written_with_the_arguments_that_its_function_has() -
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "write_config"
     }
-    assert set(calls) == {"recorded_run", "verl_engine"}
+    assert set(calls) == {"automodel", "recorded_run", "verl_engine"}
     assert all(given == wanted for given in calls.values()), calls

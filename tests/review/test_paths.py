@@ -13,7 +13,8 @@ from tests.cli.test_scripts import SCRIPT
 from tuner.errors import InputError
 from tuner.inputs.named_inputs import Input
 from tuner.review.paths import expanded
-from tuner.trainers import verl
+from tuner.trainers import nemo_rl, verl
+from tuner.trainers.registry import trainer_of_file
 
 OTHERS = {
     "docker-compose.yml": "services:\n  trainer:\n    command: python -m verl.trainer.main_ppo\n",
@@ -128,7 +129,9 @@ def test_every_launch_and_configuration_that_is_known_is_taken_for_one(folder: P
         assert verl.may_configure(script, yaml=False)
     for file in (Path(__file__).parents[2] / "docs/examples").iterdir():
         if file.suffix in (".yaml", ".sh"):
-            assert verl.may_configure(file.read_text(encoding="utf-8"), yaml=file.suffix == ".yaml"), file
+            text = file.read_text(encoding="utf-8")
+            trainer = trainer_of_file(text, yaml=file.suffix == ".yaml")
+            assert trainer is (nemo_rl if file.name.startswith("nemo-") else verl), file
 
 
 def test_a_pattern_longer_than_any_path_matches_nothing_at_once() -> None:

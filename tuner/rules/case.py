@@ -178,8 +178,8 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
         peak, upper = (0, 0) if before is None else (before.peak_bytes, before.interval[1])
         if after.peak_bytes <= max(limit, peak) and after.interval[1] <= max(limit, upper):
             return True
-        beside = graphs and limit > 0 and after.phase not in _CACHED
-        return beside and before is not None and self._stays(before, after)
+        may_rise = graphs and limit > 0 and after.phase not in _CACHED
+        return may_rise and before is not None and self._stays(before, after)
 
     def _stays(self, before: PhaseEstimate, after: PhaseEstimate) -> bool:
         """Whether the expected peak stays where it was, beyond the card or so that the phase lacks nothing."""
