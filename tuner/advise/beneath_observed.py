@@ -53,8 +53,12 @@ def _fits_beneath(proposal: Workload, advice: Advice, failure: Failure) -> bool:
 
 
 def _phases(failure: Failure) -> tuple[Phase, ...]:
-    of_model = () if failure.standing is None else (failure.standing.phase,)
-    return failure.place.phases or of_model
+    """The phases that may have run out: all, where neither the stack nor the size of a tensor tells."""
+    if failure.place.phases:
+        return failure.place.phases
+    if failure.standing is None:
+        return ()
+    return (failure.standing.phase,) if failed_of(failure.error) is not None else tuple(Phase)
 
 
 def observed_beyond_bytes(advice: Advice, failure: Failure) -> int:
