@@ -6,18 +6,14 @@ Needs a GPU of 80 GB and vLLM. A model of few layers leaves the GPU little to do
 long a step takes; the whole one tells what both take. After ``--seconds`` no other start begins.
 """
 
-import argparse
-import json
 import os
-import time
 from datetime import date
 from importlib import metadata
-from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure.engine_steps.engine import LONG, SHORT, Start, work
+from measure.fresh_starts import record_starts
 from measure.readings import hardware
 
 from tuner.models.library import find_config
@@ -62,26 +58,7 @@ def starts(folder: Path) -> dict[str, Start]:
 
 def main() -> None:
     """One start after another."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--starts", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--seconds", type=float, default=300.0, help="after these no other start begins")
-    given = parser.parse_args()
-    context, end = get_context("spawn"), time.monotonic() + given.seconds
-    recorded: list[dict[str, Any]] = []
-    with TemporaryDirectory() as folder:
-        known = starts(Path(folder))
-        for name in given.starts:
-            if time.monotonic() > end:
-                break
-            results = context.Queue()
-            child = context.Process(target=work, args=(known[name], results))
-            child.start()
-            recorded.append({"start": name, **results.get()})
-            child.join()
-            given.output.write_text(json.dumps(_file(recorded), indent=1) + "\n", encoding="utf-8")
+    record_starts(__doc__, NAMES, starts=starts, work=work, file=_file)
 
 
 def _file(recorded: list[dict[str, Any]]) -> dict[str, Any]:

@@ -7,16 +7,12 @@ of compiled kernels is empty for the first one of a model and filled for its sec
 no other start begins; what was read is written after each.
 """
 
-import argparse
-import json
-import time
 from datetime import date
 from importlib import metadata
-from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from measure.fresh_starts import record_starts
 from measure.late_kernels.engine import Start, work
 from measure.readings import hardware
 
@@ -31,6 +27,7 @@ NOTES = (
     "cache: what lay in vLLM's folder of compiled kernels when the engine started.",
 )
 LAYERS = 6
+NAMES = ("mixture", "mixture-again", "dense")
 
 
 def starts(folder: Path) -> dict[str, Start]:
@@ -55,26 +52,7 @@ def starts(folder: Path) -> dict[str, Start]:
 
 def main() -> None:
     """One start after another."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--starts", nargs="+", default=["mixture", "mixture-again", "dense"])
-    parser.add_argument("--seconds", type=float, default=300.0, help="after these no other start begins")
-    given = parser.parse_args()
-    context, end = get_context("spawn"), time.monotonic() + given.seconds
-    recorded: list[dict[str, Any]] = []
-    with TemporaryDirectory() as folder:
-        known = starts(Path(folder))
-        for name in given.starts:
-            if time.monotonic() > end:
-                break
-            results = context.Queue()
-            child = context.Process(target=work, args=(known[name], results))
-            child.start()
-            recorded.append({"start": name, **results.get()})
-            child.join()
-            given.output.write_text(json.dumps(_file(recorded), indent=1) + "\n", encoding="utf-8")
+    record_starts(__doc__, NAMES, starts=starts, work=work, file=_file)
 
 
 def _file(recorded: list[dict[str, Any]]) -> dict[str, Any]:
