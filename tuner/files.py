@@ -23,6 +23,9 @@ _FOLDERS_UP = 8  # in which the top of a repository is looked for
 _PATIENCE_MS = 1_000  # for a program that begins to write into a named pipe
 #: Where the names of files that are read are put, while somebody asks for them.
 _NOTED: ContextVar[set[str] | None] = ContextVar("_NOTED", default=None)
+#: Folders below which alone the process reads; None: wherever somebody points. No context variable, since
+#: threads have their own, and since each question of the file system asks for it.
+_readable: tuple[str, ...] | None = None
 
 
 #: The same questions as functions of texts, which make no path of each place that is looked at.
@@ -41,6 +44,8 @@ def files_like(folder: Path, pattern: str) -> list[Path]:
     """
     below, _slash, form = pattern.rpartition("/")
     place = folder / below if below else folder
+    if _readable is not None and not is_readable(place):
+        return []
     try:
         names = os.listdir(place)  # noqa: PTH208 -- of texts, as above
     except OSError:
@@ -53,13 +58,41 @@ def files_like(folder: Path, pattern: str) -> list[Path]:
 def is_there(path: str | Path, kind: Callable[[Path], bool] = Path.exists) -> bool:
     """Whether a path leads to something, be it of a kind such as ``Path.is_file``.
 
-    What the file system cannot have (too long a name, no permission to look) is not there.
+    What the file system cannot have (too long a name, no permission to look) is not there, nor is what lies
+    where the process does not read.
     """
+    if _readable is not None and not is_readable(path):
+        return False
     of_text = _OF_TEXT.get(kind)
     try:
         return kind(Path(path)) if of_text is None else of_text(path)
     except (OSError, ValueError):
         return False
+
+
+@contextmanager
+def reading_only_below(*folders: Path) -> Iterator[None]:
+    """While it lasts, the process reads no file but those below some folders, wherever a link leads.
+
+    What lies elsewhere is as if it were not there, and standard input is none of a user's.
+    """
+    global _readable
+    before, _readable = _readable, tuple(os.path.realpath(folder) for folder in folders)
+    try:
+        yield
+    finally:
+        _readable = before
+
+
+def is_readable(path: str | Path) -> bool:
+    """Whether a path lies, with all links followed, where the process reads."""
+    if _readable is None:
+        return True
+    try:
+        real = os.path.realpath(path)
+    except (OSError, ValueError):  # such as a name with a zero byte
+        return False
+    return any(real == folder or real.startswith(os.path.join(folder, "")) for folder in _readable)  # noqa: PTH118
 
 
 @contextmanager
@@ -96,6 +129,11 @@ def opened(file: Path, *, most: int, of_folder: str | None = None) -> Iterator[t
         InputError: it is not there or cannot be read, or nobody writes into the pipe that it is.
     """
     where = Location(source=str(file))
+    if _readable is not None and (str(file) == STANDARD_INPUT or not is_readable(file)):
+        raise InputError(
+            _("lies outside of {root}, below which alone files are read").format(root=_readable[0]),
+            location=where,
+        )
     note([str(file)])
     try:
         with _standard_input() if str(file) == STANDARD_INPUT else _opened(file) as (begun, stream):

@@ -37,6 +37,7 @@ COMMANDS = sorted(set(shown()))
 
 def words(command: str) -> list[str]:
     """A command line without variables in front, the program without its folder, numbers for ``TOKENS``."""
+    command = command.partition(" > ")[0]  # what goes into a file
     parts = [word for word in shlex.split(command) if not re.match(r"[A-Z_]+=", word)]
     parts = ["1024" if word == "TOKENS" else word for word in parts]
     return [parts[0].rpartition("/")[2], *parts[1:]]

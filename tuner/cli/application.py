@@ -20,7 +20,7 @@ from tuner.render.terminal import plain, silence
 #: Modules beside this one, in the order of the help; a command has its module's name, with hyphens.
 COMMANDS = (
     *("advise", "plan", "check", "explain_oom", "config", "diff", "watch"),
-    *("validate", "estimate_memory", "accuracy", "bundle", "rule", "model", "schema"),
+    *("validate", "estimate_memory", "accuracy", "bundle", "rule", "model", "schema", "mcp", "skill"),
 )
 
 

@@ -197,11 +197,12 @@ def as_line(page: RulePage, terminal: Terminal) -> str:
 
 def as_json(pages: RulePage | tuple[RulePage, ...]) -> str:
     """One page, or a list of pages, with the bodies in reStructuredText."""
-    content = _content(pages) if isinstance(pages, RulePage) else [_content(page) for page in pages]
-    return json.dumps(content, indent=2, ensure_ascii=False)
+    written = content(pages) if isinstance(pages, RulePage) else [content(page) for page in pages]
+    return json.dumps(written, indent=2, ensure_ascii=False)
 
 
-def _content(page: RulePage) -> dict[str, Any]:
+def content(page: RulePage) -> dict[str, Any]:
+    """One page as JSON has it."""
     rule, example = page.rule, page.example
     return {
         "code": rule.code,
