@@ -1,6 +1,7 @@
 """Where the files lie that ship with the package but are not Python."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from tuner.errors import InputError
 from tuner.language import _
 
 _PROFILE = ".yaml"
+_DATE = re.compile(r'^ +date: "([0-9]{4}-[0-9]{2}-[0-9]{2})"', re.MULTILINE)
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -34,6 +36,16 @@ def profiles_of(kind: str, *, likely: str = "") -> Iterator[Path]:
     names = sorted(file.name for file in os.scandir(folder) if file.name.endswith(_PROFILE))
     names.sort(key=lambda name: not likely.startswith(name.removesuffix(_PROFILE)))
     return (folder / name for name in names)
+
+
+def newest_measurement() -> str:
+    """The newest date on which something in the cards' profiles was measured, such as 2026-11-28.
+
+    Raises:
+        InputError: the installation lacks the profiles.
+    """
+    texts = (file.read_text(encoding="utf-8") for file in profiles_of("gpus"))
+    return max(date for text in texts for date in _DATE.findall(text))
 
 
 def locale_dir() -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import typer
+import yaml
 
 from tests.cli.golden import expect
 from tests.cli.runner import ROOT, process, run
@@ -65,7 +66,14 @@ def test_exit_codes(arguments: tuple[str, ...], code: int) -> None:
 
 
 def test_exit_codes_of_a_process() -> None:
-    assert process("--version").out.startswith(f"tuner {__version__} (Python 3.")
+    version = process("--version").out
+    assert version.startswith(f"tuner {__version__} (Python 3.")
+    profiles = (
+        yaml.safe_load(file.read_text("utf-8")) for file in (ROOT / "profiles" / "gpus").glob("*.yaml")
+    )
+    dates = [profile["measured"]["date"] for profile in profiles if "measured" in profile]
+    newest = max(date for date in dates if len(date) == len("2026-11-28"))
+    assert version.endswith(f", cards measured up to {newest}\n")
     missing = process("advise", "missing.yaml")
     assert (missing.code, missing.out) == (2, "")
     assert missing.err.startswith("error: ")

@@ -37,7 +37,9 @@ def application(first_word: str | None = None) -> typer.Typer:
         help=_(
             "Advice for reinforcement-learning post-training: does it fit, where is it tight, what to change."
         ),
-        epilog=_(
+        epilog=_("For example: {command}").format(command="tuner advise run.sh --gpu 8xh100-sxm")
+        + "\n\n"
+        + _(
             "Exit codes: 0 nothing found, 1 findings, 2 usage, bad input or a fault of the machine, "
             "3 a bug of tuner."
         ),
@@ -98,8 +100,11 @@ def run() -> int:
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from tuner.shipped import newest_measurement
+
         python = ".".join(str(part) for part in sys.version_info[:3])
-        typer.echo(_("tuner {version} (Python {python})").format(version=__version__, python=python))
+        line = _("tuner {version} (Python {python}), cards measured up to {date}")
+        typer.echo(line.format(version=__version__, python=python, date=newest_measurement()))
         raise typer.Exit
 
 
