@@ -45,7 +45,7 @@ def newest_measurement() -> str:
         InputError: the installation lacks the profiles.
     """
     texts = (file.read_text(encoding="utf-8") for file in profiles_of("gpus"))
-    return max(date for text in texts for date in _DATE.findall(text))
+    return max(match[1] for text in texts for match in _DATE.finditer(text))
 
 
 def locale_dir() -> Path:

@@ -1,9 +1,12 @@
 """``.. rollout-prices::``: changes of the rollout of the guide's job, and what each brings."""
 
+from typing import ClassVar
+
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.typing import ExtensionMetadata
+from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 import running_job
 from tables import table
@@ -11,16 +14,21 @@ from tuner.units import GIB
 
 
 class RolloutPrices(SphinxDirective):
-    """A line for each change: a name, a colon and the overrides."""
+    """A line for each change: a name, a colon and the overrides.
+
+    What stands behind ``:with:`` is added to each of them, and to the job as it is.
+    """
 
     has_content = True
+    option_spec: ClassVar[OptionSpec] = {"with": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         """One row for the job as it is, and one for each change."""
-        changes = [("as it is", ())]
+        always = tuple(self.options.get("with", "").split())
+        changes = [("as it is", always)]
         for line in self.content:
             label, _, overrides = line.partition(": ")
-            changes.append((label, tuple(overrides.split())))
+            changes.append((label, (*always, *overrides.split())))
         try:
             rows = [[label, *self._priced(overrides)] for label, overrides in changes]
         except running_job.DoesNotStartError as error:

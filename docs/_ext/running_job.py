@@ -24,6 +24,9 @@ GPU, RELEASE = "h100-sxm", "0.9.1"
 COMMAND = f"tuner advise {FILE} {' '.join(OVERRIDES)} --gpu {GPU} --verl-version {RELEASE}"
 #: In the place of overrides: everything that the advice gives to paste.
 ADVISED = "advised"
+PACKED = "actor_rollout_ref.model.use_remove_padding=True"
+#: In the place of a value: the token budget beyond which the packed job's step gets no shorter.
+KNEE = "=knee"
 
 
 class DoesNotStartError(ValueError):
@@ -39,7 +42,7 @@ def answer(*overrides: str) -> Consultation:
     """
     wanted: list[str] = []
     for override in overrides:
-        wanted += block() if override == ADVISED else (override,)
+        wanted += block() if override == ADVISED else (_with_budget(override),)
     premises = Premises(gpu=GPU, verl_version=RELEASE)
     answered = consult(str(ROOT / FILE), [*OVERRIDES, *wanted], premises)
     if answered.advice.refusals or answered.advice.estimate.problems:
@@ -47,6 +50,15 @@ def answer(*overrides: str) -> Consultation:
             f"{' '.join(overrides)}: the job does not start, so its price is another job's"
         )
     return replace(answered, reading=None)  # asked again by no page, and nothing that can be kept
+
+
+def _with_budget(override: str) -> str:
+    """An override with the budget at the knee for the word."""
+    if not override.endswith(KNEE):
+        return override
+    from token_budgets import knee  # which asks for the job itself
+
+    return f"{override.removesuffix(KNEE)}={knee(workload([PACKED]))}"
 
 
 def block() -> tuple[str, ...]:
