@@ -1,8 +1,10 @@
 """The advice as an HTML page: whole, alone in one file, and nobody's markup in it."""
 
+import json
 import re
 from base64 import b64decode, b64encode
 from gzip import compress, decompress
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from tuner.render import html_page
 from tuner.render.document.html import html_text
 from tuner.render.html import advice_html
 from tuner.render.html_style import STYLE
+from tuner.units import GIB
 
 CONFIG = str(ROOT / "docs/examples/qwen2.5-7b-grpo.yaml")
 JOB = (CONFIG, "trainer.n_gpus_per_node=8", "--gpu", "h100-sxm", "--verl-version", "0.9.1")
@@ -71,7 +74,7 @@ def test_the_page_says_what_the_full_text_says() -> None:
     pasted = re.findall(r"^actor_rollout_ref\.\S+", full, re.M)
     assert len(pasted) > 3
     assert [line for line in pasted if line not in shown.text] == []
-    assert shown.seen.count("svg") == 2  # before and after
+    assert shown.seen.count("svg") == 4  # memory and seconds, before and after
 
 
 def test_the_page_has_every_sentence_of_the_full_text() -> None:
@@ -83,7 +86,11 @@ def test_the_page_has_every_sentence_of_the_full_text() -> None:
 
 def test_the_page_asks_for_nothing() -> None:
     text, shown = page(*JOB)
-    assert not {"script", "img", "link", "iframe"} & set(shown.seen)
+    assert not {"img", "link", "iframe"} & set(shown.seen)
+    (script,) = shown.inside["script"]  # of the page's own, by its digest, and no other
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in text
     assert not re.search(r"""src=|href="(?!data:)|url\(|@import""", text)
     assert len(text) < 200_000
 
@@ -112,7 +119,7 @@ def test_markup_in_a_key_is_text(tmp_path: Path) -> None:
     )
     text, shown = page(str(config), *JOB[1:])
     assert "&lt;script&gt;" in text
-    assert "<script>x</script>" in shown.text and "script" not in shown.seen
+    assert "<script>x</script>" in shown.text and shown.seen.count("script") == 1
 
 
 def test_the_sums_are_in_it() -> None:
@@ -130,6 +137,31 @@ def test_a_bar_is_as_long_as_its_phase(share: float) -> None:
     width = sum(float(size) for size in re.findall(r'(?<!-)width="([\d.]+)"', rollout))
     mark = float(re.findall(r'<text x="([\d.]+)"', first)[0]) - 4
     assert width / mark == pytest.approx(peak / capacity, rel=0.01)
+
+
+def test_the_numbers_at_its_head_are_those_of_the_answer() -> None:
+    _, shown = page(*JOB)
+    report = json.loads(run("advise", *JOB, "-f", "json").out)
+    peak = max(phase["peak_bytes"] for phase in report["memory"]["phases"])
+    tiles = " ".join(shown.inside["dd"][:5])
+    assert f"{peak / GIB:.1f} GiB of {report['memory']['capacity_bytes'] / GIB:.1f}, rollout" in tiles
+    assert f"{report['step_time']['seconds']:.0f} s" in tiles
+    gain = -report["combination"]["change"]["share"]
+    assert f"{gain:.0%} " in tiles
+
+
+def test_a_bar_of_seconds_is_as_long_as_its_phase_and_alike_before_and_after() -> None:
+    text, _ = page(*JOB)
+    bar = r'<title>(\w+): ([\d.]+) s, .*?</title>.*?<rect x="118" y="[\d.]+" width="([\d.]+)"'
+    before, after = (re.findall(bar, svg) for svg in re.findall(r'<svg [^>]*class="seconds".*?</svg>', text))
+    told = {
+        phase["phase"]: phase["seconds"]
+        for phase in json.loads(run("advise", *JOB, "-f", "json").out)["time"]
+    }
+    assert len(before) > 2
+    assert all(float(seconds) == pytest.approx(told[name], abs=0.5) for name, seconds, _width in before)
+    scales = [float(width) / float(seconds) for _name, seconds, width in (*before, *after)]
+    assert max(scales) == pytest.approx(min(scales), rel=0.06)
 
 
 def test_every_title_stands_once_and_the_page_has_a_main_part() -> None:

@@ -1,9 +1,10 @@
-"""The advice as one HTML file: pictures before and after, what to paste, all findings, all sums.
+"""The advice as one HTML file, from what is read in a minute to what is checked in ten.
 
-It asks for nothing from outside, has no script, prints as it stands, and carries the JSON report with it.
+The verdict, the numbers and the block to paste come first, then pictures before and after; findings, premises
+and sums are folded. It asks for nothing from outside, prints as it stands, and has the JSON report in it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from tuner.advise import Advice
@@ -31,6 +32,8 @@ from tuner.render.json import advice_json
 from tuner.render.picture import phase_picture
 from tuner.render.premises import premises
 from tuner.render.recommendations import recommendations
+from tuner.render.report_tiles import tiles
+from tuner.render.seconds_picture import seconds_picture, timed_phases
 from tuner.render.verdict import subject
 
 
@@ -40,44 +43,63 @@ def advice_html(answer: Consultation) -> str:
     title = words(subject(advice), Medium.PAGE)
     said = judgement(answer)
     texts = (*engine_memory(advice), *carried(answer, full=True), *memory_aside(advice))
-    beside = tuple(Paragraph(text=text) for text in texts)
     sections = [
         _written([failed_allocation(answer)]),
         f'<div class="verdict">\n{_written([said])}\n</div>',
-        _pictures(advice),
-        _written([beside]),
-        _section(_("Seconds of a step"), [tuple(Paragraph(text=text) for text in seconds(advice))]),
-        _written([observed_run(answer)]),
+        tiles(advice),
         _section(_("What to paste"), to_paste(answer)),
-        _section(_("Findings"), recommendations(advice)),
-        _written([tuple(contributions(advice))]),
-        _folded(_("What was taken to be so"), tuple(premises(answer))),
-        _folded(_("Batch sizes, in sequences"), (batches(advice),)),
-        _folded(_("The sum of every phase"), (sums(advice),)),
+        _pictures(advice),
+        _written([observed_run(answer)]),
+        _folded(_("Findings"), [*recommendations(advice), tuple(contributions(advice))]),
+        _folded(_("Memory in words"), [tuple(Paragraph(text=text) for text in texts)]),
+        _folded(_("Seconds of a step"), [tuple(Paragraph(text=text) for text in seconds(advice))]),
+        _folded(_("What was taken to be so"), [tuple(premises(answer))]),
+        _folded(_("Batch sizes, in sequences"), [(batches(advice),)]),
+        _folded(_("The sum of every phase"), [(sums(advice),)]),
         attached(advice_json(answer)),
     ]
     return html_page(title, sections)
 
 
 def _pictures(advice: Advice) -> str:
-    """The phases of the job as it is, and with the block pasted where there is one."""
-    together, title = advice.combination, _("GPU memory by phase, per GPU")
-    pictures = [(_("As it is"), advice.estimate)]
+    """The phases of the job as it is, and with the block pasted where there is one: bytes, then seconds."""
+    together = advice.combination
+    estimates, times = [advice.estimate], [(advice.time, advice.workload.cluster)]
     if together is not None:
-        pictures.append((_("With the block pasted"), together.estimate))
+        estimates.append(together.estimate)
+        times.append((together.time, together.workload.cluster))
     labels = {part.label: _(part.label) for part in PARTS} | {"card": _("the card")}
+    memory = [phase_picture(estimate, labels=labels) for estimate in estimates]
+    title = _("GPU memory by phase, per GPU")
+    shown = _figures(title, memory, _("{name}: GPU memory by phase"))
+    timed = [timed_phases(time, cluster) for time, cluster in times if time.seconds > 0]
+    if not timed:
+        return shown
+    most = max(interval.high_s for phases in timed for _name, interval in phases)
+    bars = [seconds_picture(phases, most=most, unit=_("seconds")) for phases in timed]
+    title = _("Seconds by phase, with the interval in which a run is expected")
+    return shown + _figures(title, bars, _("{name}: seconds by phase"))
+
+
+def _figures(title: str, pictures: Sequence[str], called: str) -> str:
+    """Pictures side by side: the first is the job as it is, the second with the block pasted.
+
+    Args:
+        title: of all of them.
+        pictures: as SVG.
+        called: what one is called for those who do not see it, by its ``name``.
+    """
+    names = (_("As it is"), _("With the block pasted"))
     drawn = "".join(
-        f"<figure>{_named(phase_picture(estimate, labels=labels), name)}"
-        f"<figcaption>{name}</figcaption></figure>"
-        for name, estimate in pictures
+        f"<figure>{_labelled(svg, called.format(name=name))}<figcaption>{name}</figcaption></figure>"
+        for svg, name in zip(pictures, names, strict=False)
     )
     return f'<h2>{title}</h2><div class="pictures">{drawn}</div>'
 
 
-def _named(svg: str, name: str) -> str:
+def _labelled(svg: str, label: str) -> str:
     """A picture that says what it is to those who do not see it."""
-    label = escape(_("{name}: GPU memory by phase").format(name=name))
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
 
 
 def _written(sections: Iterable[tuple[Part, ...]]) -> str:
@@ -89,5 +111,7 @@ def _section(title: str, sections: Iterable[tuple[Part, ...]]) -> str:
     return f"<h2>{title}</h2>\n{text}" if text else ""
 
 
-def _folded(title: str, parts: tuple[Part, ...]) -> str:
-    return f"<details><summary>{title}</summary>\n{_written([parts])}\n</details>"
+def _folded(title: str, sections: Iterable[tuple[Part, ...]]) -> str:
+    """What is read on demand; its title alone where everything is printed or opened."""
+    text = _written(sections)
+    return f"<details><summary>{title}</summary>\n{text}\n</details>" if text else ""

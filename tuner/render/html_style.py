@@ -16,7 +16,20 @@ body {
 }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .6rem; } p { margin: .5rem 0; }
 a { color: var(--link); } code { font-size: .9em; }
-.verdict { border-left: .3rem solid; padding-left: .8rem; } .verdict h1 { margin-top: 0; }
+.verdict { border-left: .3rem solid; padding: .1rem .8rem; } .verdict h1 { margin-top: 0; }
+.verdict:has(h1 .good) { border-color: var(--good); } .verdict:has(h1 .bad) { border-color: var(--bad); }
+.verdict:has(h1 .doubtful) { border-color: var(--doubtful); }
+.tiles { display: flex; flex-wrap: wrap; gap: .8rem; }
+.tiles > div {
+  display: block; flex: 1 1 9rem; background: var(--shade); border-radius: .3rem; padding: .6rem .8rem;
+}
+.tiles dt { font-weight: normal; color: var(--dim); } .tiles dd { margin: 0; color: var(--dim); }
+.tiles strong { display: block; font-size: 1.3rem; color: var(--text); }
+button {
+  float: right; margin: .3rem; font: inherit; font-size: .8rem; color: var(--text); cursor: pointer;
+  background: var(--ground); border: 1px solid var(--line); border-radius: .3rem; padding: .15rem .6rem;
+}
+.bar { fill: var(--advice); opacity: .55; }
 .good { color: var(--good); } .doubtful, .warning { color: var(--doubtful); }
 .bad, .error { color: var(--bad); } .advice { color: var(--advice); } .dim { color: var(--dim); }
 pre, .wide { overflow-x: auto; }
@@ -36,7 +49,7 @@ dt { font-weight: 600; } dd { margin: 0 0 .5rem; }
 svg { width: 100%; height: auto; }
 details { margin-top: 1rem; } summary { cursor: pointer; font-weight: 600; }
 @media print {
-  :root { color-scheme: light; } .data { display: none; } rect { print-color-adjust: exact; }
+  :root { color-scheme: light; } .data, button { display: none; } rect { print-color-adjust: exact; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; } li, figure, tr { break-inside: avoid; }
   details > * { display: block !important; }
 }

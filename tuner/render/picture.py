@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from html import escape
 
 from tuner.memory import Estimate, PhaseEstimate
+from tuner.render.axis_ticks import even_ticks
 from tuner.render.bars import PARTS, BarPart
 from tuner.render.numbers import gib
+from tuner.units import GIB
 
 _WIDTH, _MARGIN = 420, 4
 _LINE, _BAR, _ROW = 15, 16, 42  # heights: of a line of text, of a bar, of a phase
@@ -29,20 +31,32 @@ def phase_picture(estimate: Estimate, *, labels: Mapping[str, str], name: str = 
     scale = (_WIDTH - 2 * _MARGIN) / max(estimate.capacity_bytes, estimate.worst.peak_bytes)
     present = [part for part in PARTS if any(phase.bytes_of(part.item) for phase in phases)]
     top = _LINE + 4
-    legend = top + _ROW * len(phases) + 8
+    bottom = top + _ROW * len(phases)
+    legend = bottom + _LINE + 10
     height = legend + _LINE * -(-len(present) // _LEGEND) + 4
     mark = _MARGIN + estimate.capacity_bytes * scale
     card = escape(f"{labels['card']} {gib(estimate.capacity_bytes)}")
     drawn = [
         f'<text x="{mark:.1f}" y="{_LINE - 3}" text-anchor="end" class="{name}-note">{card} ▾</text>',
         *(_phase(phase, top + _ROW * row, scale, labels, name) for row, phase in enumerate(phases)),
-        f'<line x1="{mark:.1f}" x2="{mark:.1f}" y1="{_LINE}" y2="{legend - 12}" stroke="currentColor" '
+        *(_tick(size, bottom, scale) for size in even_ticks(0, (_WIDTH - 2 * _MARGIN) / scale / GIB)),
+        f'<line x1="{mark:.1f}" x2="{mark:.1f}" y1="{_LINE}" y2="{bottom - 4}" stroke="currentColor" '
         f'stroke-dasharray="3 2"/>',
         *(_swatch(part, place, legend, labels) for place, part in enumerate(present)),
     ]
     return (
         f'<svg viewBox="0 0 {_WIDTH} {height}" xmlns="http://www.w3.org/2000/svg" class="{name}" '
         f'font-size="11" fill="currentColor">{"".join(drawn)}</svg>'
+    )
+
+
+def _tick(size: float, bottom: float, scale: float) -> str:
+    """A number of the axis below the bars, in GiB; the first one has the unit."""
+    left, unit = _MARGIN + size * GIB * scale, "" if size else " GiB"
+    anchor = "middle" if size else "start"
+    return (
+        f'<line x1="{left:.1f}" x2="{left:.1f}" y1="{bottom - 6}" y2="{bottom - 2}" stroke="currentColor"/>'
+        f'<text x="{left:.1f}" y="{bottom + 10}" text-anchor="{anchor}">{size:g}{unit}</text>'
     )
 
 

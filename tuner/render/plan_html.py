@@ -1,6 +1,6 @@
 """The plan as one HTML file: what to run, then numbers and cards as pictures and as tables.
 
-It asks for nothing from outside, has no script, prints as it stands, and carries the JSON report with it.
+It asks for nothing from outside, prints as it stands, and carries the JSON report with it.
 """
 
 from html import escape
