@@ -25,6 +25,7 @@ from tuner.units import GIB
 
 CONFIG = str(ROOT / "docs/examples/qwen2.5-7b-grpo.yaml")
 JOB = (CONFIG, "trainer.n_gpus_per_node=8", "--gpu", "h100-sxm", "--verl-version", "0.9.1")
+MISSPELT = "actor_rollout_ref.actor.use_dynamic_bzs=True"
 _VOID = {"meta", "rect", "line", "br"}
 _LEGIBLE = 4.5  # the least contrast of text that WCAG 2.2 allows at level AA
 
@@ -120,6 +121,26 @@ def test_markup_in_a_key_is_text(tmp_path: Path) -> None:
     text, shown = page(str(config), *JOB[1:])
     assert "&lt;script&gt;" in text
     assert "<script>x</script>" in shown.text and shown.seen.count("script") == 1
+
+
+def test_a_comparison_is_a_page_with_both_sides() -> None:
+    liger = "actor_rollout_ref.model.use_liger=True"
+    said = run("diff", CONFIG, CONFIG, liger, *JOB[1:], "-f", "html")
+    shown = Page(said.out)
+    assert not shown.opened
+    assert shown.seen.count("svg") == 4
+    assert "use_liger: False → True" in shown.text
+    assert "download" in said.out
+
+
+def test_findings_are_a_page() -> None:
+    said = run("check", *JOB, MISSPELT, "-f", "html")
+    shown = Page(said.out)
+    assert not shown.opened
+    assert any("use_dynamic_bzs" in cell for cell in shown.inside["td"])
+    findings = len(json.loads(run("check", *JOB, MISSPELT, "-f", "json").out)["findings"])
+    told = sum(map(int, re.findall(r"\d+", shown.inside["h1"][0])))
+    assert told == findings > 5
 
 
 def test_the_sums_are_in_it() -> None:

@@ -34,12 +34,14 @@ def browser() -> Iterator["playwright.Browser"]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The page of a configuration in both languages, that of a log, which has tables, and that of a plan."""
+    """The page of a configuration in both languages, of a log, which has tables, and of the other commands."""
     folder = tmp_path_factory.mktemp("pages")
     pages = {
         "en": run("advise", *JOB, "-f", "html"),
         "zh": run("--lang", "zh", "advise", *JOB, "-f", "html"),
         "plan": run("plan", *JOB, "--gpus-per-node", "8", "--nodes", "1,2", "-f", "html"),
+        "diff": run("diff", JOB[0], JOB[0], "actor_rollout_ref.model.use_liger=True", *JOB[1:], "-f", "html"),
+        "check": run("check", *JOB, "-f", "html"),
         "log": run("advise", "-", *GPU, "-f", "html", stdin=log("0.9.1", LOGGED, steps())),
     }
     for name, result in pages.items():
@@ -48,7 +50,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["en", "zh", "log", "plan"])
+@pytest.mark.parametrize("name", ["en", "zh", "log", "plan", "diff", "check"])
 def test_a_narrow_screen_shows_the_page_to_everybody(
     browser: "playwright.Browser", files: dict[str, Path], name: str, scheme: str
 ) -> None:

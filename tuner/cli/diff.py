@@ -41,11 +41,14 @@ def diff(
     *,
     premises: Premises,
     output_format: Annotated[
-        Literal["text", "json", "markdown"],
+        Literal["text", "json", "html", "markdown"],
         typer.Option(
             "--output-format",
             "-f",
-            help=_("Text to read, JSON with everything in bytes, or Markdown for a pull request."),
+            help=_(
+                "Text to read, JSON with everything in bytes, an HTML page with pictures, or Markdown for a "
+                "pull request."
+            ),
         ),
     ] = "text",
     named: SettingsNamed,
@@ -77,6 +80,11 @@ def diff(
         from tuner.render.terminal import write
 
         write(sys.stdout, comparison_json(comparison))
+    elif output_format == "html":
+        from tuner.render.comparison_html import comparison_html
+        from tuner.render.terminal import write
+
+        write(sys.stdout, comparison_html(comparison))
     else:
         from tuner.render.comparison import comparison_document
 

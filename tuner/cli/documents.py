@@ -10,15 +10,24 @@ if TYPE_CHECKING:
 
 
 def write_documents(
-    documents: "Iterable[AnswerDocument]", form: Literal["text", "markdown"], color: "ColourChoice"
+    documents: "Iterable[AnswerDocument]",
+    form: Literal["text", "markdown", "html"],
+    color: "ColourChoice",
+    *,
+    title: str = "tuner",
 ) -> None:
-    """Write documents one below the other."""
+    """Write documents one below the other; in HTML as one page of a title."""
     from tuner.render.terminal import Terminal, write
 
     if form == "markdown":
         from tuner.render.document.markdown import markdown
 
         write(sys.stdout, "\n".join(map(markdown, documents)))
+    elif form == "html":
+        from tuner.render.document.html import html_text
+        from tuner.render.html_page import html_page
+
+        write(sys.stdout, html_page(title, map(html_text, documents)))
     else:
         from tuner.render.document.terminal import terminal_text
 

@@ -28,6 +28,7 @@ FORMATS = (
     "gitlab",
     "junit",
     "markdown",
+    "html",
 )
 
 

@@ -48,8 +48,10 @@ def validate(
     output: validate_options.Output = None,
     ray: validate_options.Ray = None,
     output_format: Annotated[
-        Literal["text", "json", "markdown"],
-        typer.Option("--output-format", "-f", help=_("Text to read, JSON with everything, or Markdown.")),
+        Literal["text", "json", "html", "markdown"],
+        typer.Option(
+            "--output-format", "-f", help=_("Text to read, JSON with everything, an HTML page, or Markdown.")
+        ),
     ] = "text",
     color: options.Colour = "auto",
     verbose: Annotated[
@@ -179,7 +181,7 @@ def _say_written(path: "Path") -> None:
 
 def _print(
     files: "Sequence[ValidationFile]",
-    output_format: Literal["text", "json", "markdown"],
+    output_format: Literal["text", "json", "html", "markdown"],
     color: options.ColourName,
 ) -> None:
     from tuner.render.validation import validation_document, validation_json
@@ -191,7 +193,7 @@ def _print(
 
         write(sys.stdout, validation_json(files))
     else:
-        write_documents(map(validation_document, files), output_format, color)
+        write_documents(map(validation_document, files), output_format, color, title="tuner validate")
 
 
 def _exit_code(files: "Sequence[ValidationFile]") -> int:

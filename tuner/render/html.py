@@ -4,8 +4,7 @@ The verdict, the numbers and the block to paste come first, then pictures before
 and sums are folded. It asks for nothing from outside, prints as it stands, and has the JSON report in it.
 """
 
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Iterable
 
 from tuner.advise import Advice
 from tuner.consultation.result import Consultation
@@ -22,18 +21,16 @@ from tuner.render.advice import (
     sums,
     to_paste,
 )
-from tuner.render.bars import PARTS
 from tuner.render.block import contributions
 from tuner.render.document.html import html_text
 from tuner.render.document.marks import Medium, words
 from tuner.render.document.parts import AnswerDocument, Paragraph, Part
 from tuner.render.html_page import attached, html_page
+from tuner.render.html_pictures import PicturedJob, pictures
 from tuner.render.json import advice_json
-from tuner.render.picture import phase_picture
 from tuner.render.premises import premises
 from tuner.render.recommendations import recommendations
 from tuner.render.report_tiles import tiles
-from tuner.render.seconds_picture import seconds_picture, timed_phases
 from tuner.render.verdict import subject
 
 
@@ -62,44 +59,13 @@ def advice_html(answer: Consultation) -> str:
 
 
 def _pictures(advice: Advice) -> str:
-    """The phases of the job as it is, and with the block pasted where there is one: bytes, then seconds."""
+    """The phases of the job as it is, and with the block pasted where there is one."""
+    jobs = [PicturedJob(_("As it is"), advice.estimate, advice.time, advice.workload.cluster)]
     together = advice.combination
-    estimates, times = [advice.estimate], [(advice.time, advice.workload.cluster)]
     if together is not None:
-        estimates.append(together.estimate)
-        times.append((together.time, together.workload.cluster))
-    labels = {part.label: _(part.label) for part in PARTS} | {"card": _("the card")}
-    memory = [phase_picture(estimate, labels=labels) for estimate in estimates]
-    title = _("GPU memory by phase, per GPU")
-    shown = _figures(title, memory, _("{name}: GPU memory by phase"))
-    timed = [timed_phases(time, cluster) for time, cluster in times if time.seconds > 0]
-    if not timed:
-        return shown
-    most = max(interval.high_s for phases in timed for _name, interval in phases)
-    bars = [seconds_picture(phases, most=most, unit=_("seconds")) for phases in timed]
-    title = _("Seconds by phase, with the interval in which a run is expected")
-    return shown + _figures(title, bars, _("{name}: seconds by phase"))
-
-
-def _figures(title: str, pictures: Sequence[str], called: str) -> str:
-    """Pictures side by side: the first is the job as it is, the second with the block pasted.
-
-    Args:
-        title: of all of them.
-        pictures: as SVG.
-        called: what one is called for those who do not see it, by its ``name``.
-    """
-    names = (_("As it is"), _("With the block pasted"))
-    drawn = "".join(
-        f"<figure>{_labelled(svg, called.format(name=name))}<figcaption>{name}</figcaption></figure>"
-        for svg, name in zip(pictures, names, strict=False)
-    )
-    return f'<h2>{title}</h2><div class="pictures">{drawn}</div>'
-
-
-def _labelled(svg: str, label: str) -> str:
-    """A picture that says what it is to those who do not see it."""
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
+        name, cluster = _("With the block pasted"), together.workload.cluster
+        jobs.append(PicturedJob(name, together.estimate, together.time, cluster))
+    return pictures(jobs)
 
 
 def _written(sections: Iterable[tuple[Part, ...]]) -> str:

@@ -43,12 +43,13 @@ def _texts(review: Review) -> Iterator[str]:
 
 def _paragraphs(review: Review) -> Iterator[str]:
     """The heading with the count, then one part for each input."""
-    head = AnswerDocument(sections=(tuple(_head(review)),))
-    for document in (head, *map(input_document, review.inputs)):
+    first = AnswerDocument(sections=(tuple(head(review)),))
+    for document in (first, *map(input_document, review.inputs)):
         yield markdown(document).rstrip("\n")
 
 
-def _head(review: Review) -> Iterator[Part]:
+def head(review: Review) -> Iterator[Part]:
+    """The title with how many findings there are, and what was left alone."""
     counts = [counted(count, severity) for severity, count in review.counts.items()]
     unreadable = review.totals.unusable
     if unreadable:
