@@ -66,6 +66,13 @@ def test_a_key_that_is_set_as_well_keeps_its_value(config: Path) -> None:
     assert finding(config, ADDED, REMOVED) == {}
 
 
+def test_a_key_of_a_file_that_an_override_spells_right_is_not_told(config: Path, tmp_path: Path) -> None:
+    file = tmp_path / "misspelled.yaml"
+    file.write_text(f"{config.read_text()}trainer:\n  log_var_generations: 10\n")
+    assert finding(file)["keys"] == ["trainer.log_var_generations"]
+    assert finding(file, "trainer.log_val_generations=20") == {}
+
+
 def test_a_value_of_another_kind_is_not_moved(config: Path) -> None:
     key = "actor_rollout_ref.model.enable_gradient_checkpoint"
     assert finding(config, f"+{key}=often")["overrides"] == [f"~{key}"]

@@ -17,6 +17,7 @@ Where the code of a copy of verl reads the key all the same, it needs a ``+`` an
 When it does not apply
 ----------------------
 A key that was added with ``+``, resembles no known key and stands in no such section is taken for a setting of the user's own code.
+A misspelled key of a file whose right spelling the launch gives as an override, which would win anyway.
 A field that the classes of a copy of verl have and its YAML leaves out.
 A key that a patch of the project adds to verl's YAML, where a README, an image or an install script says to apply it.
 A key that another finding explains, such as one that was renamed, is left to that finding.
@@ -36,7 +37,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.inputs.settings import Settings, UnknownKey
+from tuner.inputs.settings import Layer, Settings, UnknownKey
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import assign, report
@@ -85,6 +86,8 @@ def _findings(settings: Settings, workload: Workload, code: "TrainerCode | None"
     raising = {one.key: one for one in no_fields(settings, workload.release.version, code)}
     for unknown in settings.unknown:
         raises = raising.pop(unknown.key, None)
+        if raises is None and _is_overruled(unknown, settings):
+            continue
         if raises is None and code is not None and _is_read(unknown, settings, code):
             continue
         yield _finding(settings, workload, unknown, None if unknown.refused else raises)
@@ -93,6 +96,15 @@ def _findings(settings: Settings, workload: Workload, code: "TrainerCode | None"
         if origin.location is not None:
             alone = UnknownKey(key=raises.key, nearest=None, location=origin.location)
             yield _finding(settings, workload, alone, raises)
+
+
+def _is_overruled(unknown: UnknownKey, settings: Settings) -> bool:
+    """Whether an override gives the key that a file misspells: spelled right it would decide nothing either."""
+    nearest = settings.origin(unknown.nearest or "")
+    origin = settings.origin(unknown.key)
+    if nearest is None or origin is None or unknown.refused:
+        return False
+    return origin.layer is Layer.FILE and nearest.layer is Layer.OVERRIDE
 
 
 def _is_read(unknown: UnknownKey, settings: Settings, code: "TrainerCode") -> bool:
