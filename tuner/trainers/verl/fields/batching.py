@@ -257,8 +257,7 @@ def _prompt_length(context: ReleaseContext) -> str:
     source, own, of_data = context.source, "rollout.prompt_length", "batch.max_prompt_tokens"
     if not source.flag("conversation.enable"):
         return of_data
-    length = source.integer(own, default=0)
-    return own if length > source.integer(of_data, default=512) else of_data
+    return own if _own_length(source, own) > source.integer(of_data, default=512) else of_data
 
 
 def _response_length(context: ReleaseContext) -> str:
@@ -267,8 +266,16 @@ def _response_length(context: ReleaseContext) -> str:
     Source: verl 0.3.0.post1 to 0.9.1 ``workers/rollout``, ``experimental/agent_loop`` (``response_length``).
     """
     source, own, of_data = context.source, "rollout.response_length", "batch.max_response_tokens"
-    length = source.integer(own, default=0)
+    length = _own_length(source, own)
     return own if length and length != source.integer(of_data, default=512) else of_data
+
+
+def _own_length(source: ReleaseSettings, meaning: str) -> int:
+    """A length that the user gives the rollout; zero where it follows the data's, or in a project."""
+    key = source.key(meaning)
+    if key is None or source.settings.program is not None or not source.settings.is_set(key):
+        return 0
+    return source.integer(meaning, default=0)
 
 
 def _asks_to_balance(context: ReleaseContext) -> bool:
