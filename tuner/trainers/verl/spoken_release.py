@@ -27,7 +27,7 @@ _AROUND = ("README*", "*.md", "requirements*.txt", "docs/*.md", "config/*.yaml",
 _SPOKEN = re.compile(
     r"v(?<![\w/.@-].)erl[`*_\"')]{0,3}(?:\s?(?:(?:version|release)\b\s?)?(?:[=~]=\s?|:\s?)?[`*_\"'(]{0,3}"
     r"|(?:\s(?:agent|api|code|dataset|framework|interaction|interface|loop|reward|tool|trainer|training)s?){1,3}\s\()"
-    r"v?(?P<version>\d+\.\d+(?:\.\d+(?:\.post\d+)?)?)(?:\.[x*]|\.dev\d*)?(?![\w+]|\.\w|\s?(?:or|and)\s(?:newer|later|above))",
+    r"v?(?P<version>\d+\.\d+(?:\.\d+(?:\.post\d+)?)?)(?:\.[x*]|(?P<dev>\.dev\d*))?(?![\w+]|\.\w|\s?(?:or|and)\s(?:newer|later|above))",
     re.IGNORECASE | re.ASCII,
 )
 #: What a page shows is not said by it: an answer of a program may speak of any release.
@@ -97,14 +97,15 @@ def _spoken_in(file: Path) -> _Spoken:
     except InputError:
         return _Spoken()
     text = _SHOWN.sub("", text) if file.suffix == ".md" else text
-    versions, without = list[str](), set[str]()
+    versions, between, without = list[str](), list[str](), set[str]()
     for match in _SPOKEN.finditer(text):
         start = match.start()
         before = text[max(0, start - _BEFORE) : start].rpartition("\n")[2]
         if _NOT_FOR.search(before) is not None:
             without |= _family(match["version"])
         elif _OTHERWISE.search(text, max(0, start - 12), start) is None:
-            versions.append(match["version"])
+            (between if match["dev"] else versions).append(match["version"])
+    versions = versions or between  # beside a release, what came before another is spoken of in passing
     families = [_family(version) for version in versions]
     releases = set.intersection(*families) if families else set[str]()
     return _Spoken(
