@@ -81,6 +81,8 @@ def test_the_one_card_that_a_run_was_on_is_the_premise(tmp_path: Path) -> None:
         ("# Colocated training on H200", "h200-sxm"),
         ("# Colocated training on H200\n# the H20 has less", ""),
         ("# Slower than H200", ""),
+        ("# Originally for H200", ""),
+        ("# Adapted from the run on H200.", ""),
         ("# Support for H200", ""),
         ("# stage 2 H200", ""),
         ("STEPS=20\n# Colocated training on H200", ""),

@@ -41,6 +41,8 @@ LEAST = re.compile(
 )
 #: Stands around a card that a heading names: ``GRPO on H200, colocated``; a number in front is no heading's.
 _IN_FRONT, _BEHIND_IT = r"(?<!\d)(?<!\d )(?<!\bone )", r"\s*(?:$|[(,;:+|\u2014]|\.(?:\s|$)|- )"
+#: Stands before a card of the launch that this one was made of.
+_OF_ANOTHER = re.compile(r"original|ported|port of|based on|copied|derived|\bfrom\b|\blike\b", re.IGNORECASE)
 _ON_ONE = re.compile(r"\b(?:on (?:one|a single)\s+|single-)(?=(?:nvidia )?[a-z]{1,4}\d)", re.IGNORECASE)
 
 
@@ -92,7 +94,9 @@ def mentions(lines: Iterable[Line]) -> Iterator[Mention]:
 def _is_headed(text: str, card: list[str]) -> bool:
     """Whether a line names a card as a heading does, and says of none that it would do."""
     name = r"[^A-Za-z0-9]+".join(map(re.escape, card))
-    return _ANY.search(text) is None and re.search(f"{_IN_FRONT}{name}{_BEHIND_IT}", text) is not None
+    if _ANY.search(text) is not None or _OF_ANOTHER.search(text) is not None:
+        return False
+    return re.search(f"{_IN_FRONT}{name}{_BEHIND_IT}", text) is not None
 
 
 def _card_at(words: list[str], before: list[str]) -> tuple[Gpu | None, int]:
