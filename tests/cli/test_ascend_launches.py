@@ -27,7 +27,11 @@ def premises(folder: Path, launch: str) -> dict[str, Any]:
     return stated
 
 
-@pytest.mark.parametrize("launch", [BY_DEVICE, BY_VARIABLE])
+BY_ALLOCATOR = f"export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True\n{LAUNCH}"
+BY_COLLECTIVES = f"export HCCL_CONNECT_TIMEOUT=1800\n{LAUNCH}"
+
+
+@pytest.mark.parametrize("launch", [BY_DEVICE, BY_VARIABLE, BY_ALLOCATOR, BY_COLLECTIVES])
 def test_no_pin_of_gpus_is_taken(launch: str, tmp_path: Path) -> None:
     stated = premises(tmp_path, launch)
     assert stated["gpu_reason"] == "a card for which the launch is written"

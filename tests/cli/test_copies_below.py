@@ -105,6 +105,15 @@ def test_a_copy_below_the_top_of_an_archive_of_a_repository(tmp_path: Path, mark
     assert ("own/rl/verl/trainer/config/sft_trainer.yaml" in answer(tmp_path)) is (len(marks) == 2)
 
 
+def test_an_unpacked_release_beside_the_launch(tmp_path: Path) -> None:
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "train.sh").write_text(LAUNCH)
+    copy(tmp_path / "agent" / "verl-release-v0.4.1", recomputes=False)
+    assert "verl-release-v0.4.1/verl/trainer/config/sft_trainer.yaml" in answer(tmp_path)
+    copy(tmp_path / "agent" / "verl-main", recomputes=True)  # nobody knows which of them is installed
+    assert "Paste this" not in answer(tmp_path)
+
+
 def test_the_program_of_the_copy_names_the_configuration(repository: Path) -> None:
     """A copy may have its program read another file than verl's own: here one that recomputes nothing."""
     copy(repository / "own" / "rl", recomputes=True)

@@ -369,3 +369,10 @@ def test_packing_gains_nothing_where_the_actor_of_the_worker_pads(
     answer = advice(repository)
     codes = {finding["code"] for finding in answer["findings"]}
     assert ("SEQ001" in codes) == gains
+
+
+def test_a_switch_within_a_section_that_releases_have_adds_no_model(repository: Path) -> None:
+    reads = f'{SWITCHES}\n        self.saves = config.actor_rollout_ref.actor.checkpoint.get("enable", False)'
+    told = advice(repository, "+actor_rollout_ref.actor.checkpoint.enable=True", switches=reads)
+
+    assert not [one for one in told["left_out"] if "checkpoint.enable" in one["name"]]

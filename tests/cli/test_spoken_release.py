@@ -35,6 +35,8 @@ def premises(folder: Path, file: str, text: str, more: str = "", launch: str = L
     ("file", "text", "release", "likely"),
     [
         ("README.md", "Tested with verl 0.5.0.\n", "0.5.0", []),
+        ("scripts/run.sh", "# for one card + VERL 0.8.0.dev0\n", "0.8.0", []),
+        ("README.md", "With verl 0.4.0. For verl v0.5.0.dev see there.\n", "0.4.0", []),
         ("README.md", "Training uses `verl==0.8.x` on one card.\n", "0.8.0", []),
         ("README.md", "The keys are those of **verl** v0.9, in short\n", "0.9.1", ["0.9.0", "0.9.1"]),
         ("scripts/run.sh", "# verl 0.6.1 keeps the cache of its engine\n", "0.6.1", []),

@@ -66,6 +66,13 @@ def test_a_key_that_is_set_as_well_keeps_its_value(config: Path) -> None:
     assert finding(config, ADDED, REMOVED) == {}
 
 
+def test_a_key_of_a_file_that_an_override_spells_right_is_not_told(config: Path, tmp_path: Path) -> None:
+    file = tmp_path / "misspelled.yaml"
+    file.write_text(f"{config.read_text()}trainer:\n  log_var_generations: 10\n")
+    assert finding(file)["keys"] == ["trainer.log_var_generations"]
+    assert finding(file, "trainer.log_val_generations=20") == {}
+
+
 def test_a_value_of_another_kind_is_not_moved(config: Path) -> None:
     key = "actor_rollout_ref.model.enable_gradient_checkpoint"
     assert finding(config, f"+{key}=often")["overrides"] == [f"~{key}"]
@@ -166,11 +173,36 @@ def test_a_key_that_the_projects_own_patch_adds_to_verl_is_known(
     assert any(finding["code"] == "CFG001" for finding in findings) is not known
 
 
+def test_a_key_of_no_release_may_be_a_forks_where_nothing_names_the_release(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    script = tmp_path / "run.sh"
+    job = (
+        "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct trainer.n_gpus_per_node=8 "
+        "actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.rollout.name=vllm"
+    )
+    for key, release, refused in (
+        ("env.max_turn", (), False),
+        ("env.max_turn", ("--release", "0.9.1"), True),
+        ("actor_rollout_ref.rollot.n", (), True),  # it is like a known one
+    ):
+        script.write_text(f"python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo {job} {key}=4\n")
+        told = run("advise", str(script), "--gpu", "h100-sxm", *release)
+        assert told.out.startswith("WILL NOT START") is refused
+        checked = run("check", str(script), "--gpu", "h100-sxm", *release, "-f", "concise").out
+        (line,) = [line for line in checked.splitlines() if "CFG001" in line]
+        assert ("error" in line, "may" in line and "a fork or a patch" in line) == (refused, not refused)
+    (tmp_path / "requirements.txt").write_text("verl==0.7.1\n")
+    script.write_text(script.read_text().replace("actor_rollout_ref.rollot.n", "env.max_turn"))
+    assert run("advise", str(script), "--gpu", "h100-sxm").out.startswith("WILL NOT START")
+
+
 def test_a_module_of_a_fork_that_is_not_here_may_have_the_key(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     script = tmp_path / "run.sh"
     words = "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct env.max_turn=4 trainer.n_gpus_per_node=8"
     for module, word in (("main_agent_ppo", "CANNOT SAY"), ("main_ppo", "WILL NOT START")):
+        if module == "main_ppo":
+            (tmp_path / "requirements.txt").write_text("verl==0.4.1\n")
         script.write_text(f"python3 -m verl.trainer.{module} algorithm.adv_estimator=grpo {words}\n")
         result = run("advise", str(script), "--gpu", "h100-sxm")
         assert result.out.startswith(word)

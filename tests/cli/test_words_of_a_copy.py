@@ -98,6 +98,24 @@ def test_the_words_are_those_of_the_copy(repository: Path, launch: str, listed: 
     assert all(finding["severity"] == "error" for finding in found)
 
 
+@pytest.mark.parametrize(
+    ("name", "severity", "override"),
+    [
+        ("egpo", "advice", ""),
+        ("reinforce_plus_plus_multiturn_baseline", "advice", ""),
+        ("gpro", "warning", "grpo"),
+        ("REINFORCE-plus-plus", "warning", "reinforce_plus_plus"),
+    ],
+)
+def test_an_estimator_of_ones_own_is_not_replaced(
+    tmp_path: Path, name: str, severity: str, override: str
+) -> None:
+    launch = f"algorithm.adv_estimator={name}"
+    (finding,) = findings(tmp_path / "run.sh", launch, "0.7.1", "CFG148")
+    assert finding["severity"] == severity
+    assert finding["overrides"] == ([f"algorithm.adv_estimator={override}"] if override else [])
+
+
 def test_losses_that_the_copy_registers(repository: Path) -> None:
     (repository / "verl" / "trainer" / "ppo" / "core_algos.py").write_text(LOSSES)
     key = "algorithm.adv_estimator=grpo actor_rollout_ref.actor.policy_loss.loss_mode"

@@ -74,6 +74,26 @@ def test_the_one_card_that_a_run_was_on_is_the_premise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("comments", "card"),
+    [
+        ("# GRPO for long prompts: 16K in, 8K out, GB200 (A4X)", "gb200"),
+        ("set -e\nexport VLLM_USE_V1=1\n# for RTX 4090 (24GB) + vLLM 0.10", "rtx-4090"),
+        ("# Colocated training on H200", "h200-sxm"),
+        ("# Colocated training on H200\n# the H20 has less", ""),
+        ("# Slower than H200", ""),
+        ("# Originally for H200", ""),
+        ("# Adapted from the run on H200.", ""),
+        ("# Support for H200", ""),
+        ("# stage 2 H200", ""),
+        ("STEPS=20\n# Colocated training on H200", ""),
+    ],
+)
+def test_the_heading_of_a_script_names_its_card(comments: str, card: str, tmp_path: Path) -> None:
+    name, _number, reason = advised(tmp_path, comments)
+    assert (name if card else reason) == (card or "assumed")
+
+
+@pytest.mark.parametrize(
     "comments",
     [
         "# 8xH100, evaluated on them by others",

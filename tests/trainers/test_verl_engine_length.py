@@ -81,3 +81,13 @@ def test_a_length_that_no_sequence_reaches_changes_nothing() -> None:
     short = scene(bases()["grpo-0.9.1"], [CUT]).workload
     assert short.batch.engine_tokens is None
     assert short.batch.reached_tokens == short.batch.sequence_tokens == 4096
+
+
+@pytest.mark.parametrize("version", ["0.4.0", "0.6.1", "0.9.1"])
+def test_responses_get_as_long_as_the_engine_is_told(version: str) -> None:
+    told = ["actor_rollout_ref.rollout.response_length=9000", "actor_rollout_ref.rollout.prompt_length=7000"]
+    batch = scene(bases()[f"grpo-{version}"], [*LENGTHS, *told]).workload.batch
+    assert (batch.max_prompt_tokens, batch.max_response_tokens) == (1024, 9000)
+    turns = "actor_rollout_ref.rollout.multi_turn.enable=True"
+    batch = scene(bases()[f"grpo-{version}"], [*LENGTHS, *told, turns]).workload.batch
+    assert (batch.max_prompt_tokens, batch.max_response_tokens) == (7000, 9000)

@@ -39,6 +39,10 @@ LEAST = re.compile(
     r"need|requir|fit|enough|least|\bany\b|support|suit|lower|prerequis|[<>\u2265\u2264]|\u9700",
     re.IGNORECASE,
 )
+#: Stands around a card that a heading names: ``GRPO on H200, colocated``; a number in front is no heading's.
+_IN_FRONT, _BEHIND_IT = r"(?<!\d)(?<!\d )(?<!\bone )", r"\s*(?:$|[(,;:+|\u2014]|\.(?:\s|$)|- )"
+#: Stands before a card of the launch that this one was made of.
+_OF_ANOTHER = re.compile(r"original|ported|port of|based on|copied|derived|\bfrom\b|\blike\b", re.IGNORECASE)
 _ON_ONE = re.compile(r"\b(?:on (?:one|a single)\s+|single-)(?=(?:nvidia )?[a-z]{1,4}\d)", re.IGNORECASE)
 
 
@@ -51,6 +55,7 @@ class Line(Struct, frozen=True):
     by_memory: bool = False  # a card that is not counted counts with its memory
     by_variable: bool = False  # a variable counts it
     labelled: bool = False  # it says no more than what the card is
+    heads: bool = False  # it says at the top of a launch what that is
 
 
 class Mention(Struct, frozen=True):
@@ -81,8 +86,17 @@ def mentions(lines: Iterable[Line]) -> Iterator[Mention]:
                 told = line.by_variable or (line.by_memory and any(map(MEMORY.search, own)))
                 told = told and line.counts and _ANY.search(line.text) is None
                 told = told or (line.labelled and line.counts and LEAST.search(line.text) is None)
+                told = told or (line.heads and line.counts and _is_headed(text, words[place : place + taken]))
                 yield Mention(gpu, count, line.number, told)
             place += taken
+
+
+def _is_headed(text: str, card: list[str]) -> bool:
+    """Whether a line names a card as a heading does, and says of none that it would do."""
+    name = r"[^A-Za-z0-9]+".join(map(re.escape, card))
+    if _ANY.search(text) is not None or _OF_ANOTHER.search(text) is not None:
+        return False
+    return re.search(f"{_IN_FRONT}{name}{_BEHIND_IT}", text) is not None
 
 
 def _card_at(words: list[str], before: list[str]) -> tuple[Gpu | None, int]:

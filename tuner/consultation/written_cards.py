@@ -4,7 +4,7 @@ These also speak of other cards: of those that others have measured on, or that 
 counts only with its number in front of it, ``8xH100``, ``8x80GB H100``, ``8 H100 GPUs`` or ``two H100``, or
 behind it, ``H100-80G*8``, or with its memory behind it, ``H20 96GB``, or behind a label, ``GPU: H20``, and
 where nothing else that is written in the same place names another. So does one in the name of a file of
-settings that the script reads.
+settings that the script reads, and one in the heading of the script.
 """
 
 import os
@@ -27,6 +27,8 @@ _MOST_DOCUMENTS = 12
 _SETUPS = ("*setup*.sh", "*install*.sh", "scripts/*setup*.sh", "scripts/*install*.sh")
 _MOST_BYTES = MIB
 _MOST_OF_ONE_NODE = 8  # a number above is that of the whole job
+#: What stands above the comment that says what a launch is, and runs nothing.
+_BEFORE_IT = re.compile(r"\s*(?:$|#|(?:set|export|unset|ulimit)\b)")
 _COMMENT = re.compile(r"\s*#(?!!|SBATCH\b)(.*)")
 #: The name of a run in which its cards are counted, by a variable too: ``exp_name="grpo-${n}xA800"``.
 _NAME = re.compile(
@@ -156,15 +158,16 @@ def _only_card(lines: Iterable[Line], source: str) -> WrittenCard | None:
 def _comments(text: str, *, by_memory: bool = False) -> Iterator[Line]:
     """The comments that have a line of their own, and those behind the number of cards.
 
-    Those at the top of a script say what it is: there a card counts by its memory too.
+    Those at the top of a script say what it is: there a card counts by its memory too, or as a heading's.
     """
     top = True
     for number, line in enumerate(text.splitlines(), start=1):
         comment = _COMMENT.match(line)
         if comment is not None:
-            yield Line(number, comment[1], not _is_doubted(comment[1]), by_memory or top)
+            counts = not _is_doubted(comment[1])
+            yield Line(number, comment[1], counts, by_memory or top, heads=top)
             continue
-        top = top and (not line.strip() or line.startswith("#"))
+        top = top and _BEFORE_IT.match(line) is not None
         behind = _OF_NUMBER.match(line)
         if behind is not None:
             said = _PAPER.sub("", behind["said"])  # that the launch is of: the number is the same

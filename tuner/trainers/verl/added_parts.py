@@ -125,6 +125,8 @@ def _part(section: Path, key: str, code: "TrainerCode") -> AddedPart | None:
     name = section[-1]
     if len(name) < _LEAST_LETTERS or name in HOW_IT_LOADS:
         return None
+    if name in _SWITCHES:  # in a section that releases have: the word stands in code of any other
+        return None
     if len(section) > 1 and split_key(key) == section and not _is_read(section, code):
         return None
     find = partial(code.line_of_name, name, outside=_OTHER_PROGRAMS)

@@ -10,7 +10,9 @@ from tuner.trainers.verl.releases import reaches
 _RUNTIME_ENVIRONMENT = "ray_kwargs.ray_init.runtime_env.env_vars"
 _READ_SINCE = "0.6.0"
 
-_ASCEND, _OTHER_CARDS = "ASCEND_", ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")  # of torch_npu, of GPUs
+#: Of torch_npu, of vLLM's plugin, and of Huawei's collectives: Habana's, of the same prefix, lack the two.
+_ASCEND = ("ASCEND_", "PYTORCH_NPU_", "VLLM_ASCEND_", "HCCL_CONNECT_TIMEOUT", "HCCL_EXEC_TIMEOUT")
+_OTHER_CARDS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
 def is_of_ascend(environment: Iterable[EnvironmentVariable]) -> bool:

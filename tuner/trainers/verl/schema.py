@@ -1,13 +1,16 @@
 """The keys that the bundled releases of verl know."""
 
+from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import lru_cache, partial
 
-from tuner.inputs.tree import Path, contains
+from tuner.inputs.tree import Path, contains, lookup
 from tuner.trainers.schema import Schema
 from tuner.trainers.verl.defaults import PPO_CONFIGS, Defaults, family, has_config, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
 _HANDED_ON = frozenset({"override_transformer_config", "reward_kwargs"})
+_SLIP = 0.8  # likeness of two names of which one is a slip of the other, as tuner.trainers.schema has it
 _MAIN_SECTIONS = ("data", "trainer", "algorithm", "actor_rollout_ref")
 
 
@@ -39,3 +42,12 @@ def releases_with(path: Path, configs: tuple[str, ...] = PPO_CONFIGS) -> tuple[s
             if has_config(version, config)
         )
     )
+
+
+def is_slip(path: Path, configs: tuple[str, ...] = PPO_CONFIGS) -> bool:
+    """Whether some release has a key in the same section that differs from this one by a slip."""
+    asked = ((version, config) for version in BUNDLED for config in configs if has_config(version, config))
+    trees = (read_defaults(version, config).tree for version, config in asked)
+    sections = (lookup(tree, path[:-1]) for tree in trees if contains(tree, path[:-1]))
+    names = {str(name) for section in sections if isinstance(section, Mapping) for name in section}
+    return bool(get_close_matches(path[-1], names, n=1, cutoff=_SLIP))

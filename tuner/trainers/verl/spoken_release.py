@@ -22,11 +22,12 @@ _BESIDE = ("*.sh", "*.py")  # of the launch's own folder
 _AROUND = ("README*", "*.md", "requirements*.txt", "docs/*.md", "config/*.yaml", "configs/*.yaml", "src/*.py")
 #: ``verl 0.5.0``, ``verl==0.8.x``, ``**verl** v0.9``, ``verl version: v0.7.1``; what is compared or left open
 #: names no release. Behind a thing of verl's it stands in brackets: ``verl interaction interface (v0.5.0)``.
+#: ``0.8.0.dev0`` is what became 0.8.0, whose checks hold of a copy that says so as well.
 #: What may not stand before the name is looked at behind its first letter: that leaves few places to look at.
 _SPOKEN = re.compile(
     r"v(?<![\w/.@-].)erl[`*_\"')]{0,3}(?:\s?(?:(?:version|release)\b\s?)?(?:[=~]=\s?|:\s?)?[`*_\"'(]{0,3}"
     r"|(?:\s(?:agent|api|code|dataset|framework|interaction|interface|loop|reward|tool|trainer|training)s?){1,3}\s\()"
-    r"v?(?P<version>\d+\.\d+(?:\.\d+(?:\.post\d+)?)?)(?:\.[x*])?(?![\w+]|\.\w|\s?(?:or|and)\s(?:newer|later|above))",
+    r"v?(?P<version>\d+\.\d+(?:\.\d+(?:\.post\d+)?)?)(?:\.[x*]|(?P<dev>\.dev\d*))?(?![\w+]|\.\w|\s?(?:or|and)\s(?:newer|later|above))",
     re.IGNORECASE | re.ASCII,
 )
 #: What a page shows is not said by it: an answer of a program may speak of any release.
@@ -96,14 +97,15 @@ def _spoken_in(file: Path) -> _Spoken:
     except InputError:
         return _Spoken()
     text = _SHOWN.sub("", text) if file.suffix == ".md" else text
-    versions, without = list[str](), set[str]()
+    versions, between, without = list[str](), list[str](), set[str]()
     for match in _SPOKEN.finditer(text):
         start = match.start()
         before = text[max(0, start - _BEFORE) : start].rpartition("\n")[2]
         if _NOT_FOR.search(before) is not None:
             without |= _family(match["version"])
         elif _OTHERWISE.search(text, max(0, start - 12), start) is None:
-            versions.append(match["version"])
+            (between if match["dev"] else versions).append(match["version"])
+    versions = versions or between  # beside a release, what came before another is spoken of in passing
     families = [_family(version) for version in versions]
     releases = set.intersection(*families) if families else set[str]()
     return _Spoken(

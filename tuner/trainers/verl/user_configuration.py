@@ -64,7 +64,7 @@ from tuner.trainers.verl.provenance import (
     told_release,
 )
 from tuner.trainers.verl.releases import BUNDLED, RELEASES
-from tuner.trainers.verl.schema import schema_of
+from tuner.trainers.verl.schema import is_slip, schema_of
 from tuner.trainers.verl.source import source_of
 from tuner.trainers.verl.unmodelled_choice import (
     stands_in_its_section,
@@ -591,6 +591,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         """The keys that nothing has.
 
         A recipe that is written for a commit of verl may have them: nobody knows which release that is.
+        So may a fork or a patched release, where nothing says that the launch runs another one.
         Those of an engine that is not modelled are not known either.
         """
         refused = () if self._whole_configuration is None else self._whole_configuration.refused
@@ -603,10 +604,28 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
                 continue
             if self.folder and self._is_patched_in(unknown.key):
                 continue
-            if self._of_unknown_release:
+            if self._of_unknown_release or (unknown.refused and self._may_be_of_a_fork(unknown, version)):
                 yield replace(unknown, refused=False)
             else:
                 yield with_reader(unknown, self.fork, self.copy.on(version))
+
+    def _may_be_of_a_fork(self, unknown: UnknownKey, version: str) -> bool:
+        """Whether a key that no release has, nor one like it, may be that of code which is not here.
+
+        So it is where nothing names the release of a launch that somebody has written down: it ran somewhere.
+        """
+        if unknown.nearest is not None or unknown.known_in or not self.folder or not self.program:
+            return False
+        if self.unseen is not None or (self.fork is not None and self.fork.renames):
+            return False  # nothing is refused of it anyway
+        if self.requested or self.copy.on(version) is not None or RELEASES.installed() is not None:
+            return False
+        if is_slip(split_key(unknown.key), self.configs):
+            return False
+        release = self.release
+        if release is None or self.fork is not None:
+            return True
+        return bool(release.plausible) and not release.older  # of an older one nothing is said for sure
 
     def _is_patched_in(self, key: str) -> bool:
         """Whether the project adds a key to verl by a patch of its own."""

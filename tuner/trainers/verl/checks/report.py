@@ -1,7 +1,6 @@
 """Building a finding from settings: where it stands, and what to paste."""
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 from tuner.errors import Location
 from tuner.evidence import Evidence
@@ -50,6 +49,9 @@ def report(
     )
 
 
+_LONG = 5  # letters of a word that is told with one missing
+
+
 def assign(settings: Settings, key: str, value: object) -> str:
     """The override that sets a key, with ``+`` where this configuration has no such key yet."""
     text = "null" if value is None else str(value)
@@ -64,12 +66,30 @@ def _location(settings: Settings, keys: Iterable[str]) -> Location | None:
 
 
 def of_own_word(word: str, known: Sequence[str], *, in_copy: bool) -> Severity:
-    """How bad a word is that code of one's own may add: one that is like none of the known is no slip.
+    """How bad a word is that code of one's own may add: one that is no slip of a known one is meant.
 
     Args:
         word: that is not known.
         known: those that are.
         in_copy: whether they are all that stand in a copy of the trainer, which has the code to add some.
     """
-    likely = in_copy or get_close_matches(word.lower(), known, n=1)
-    return Severity.WARNING if likely else Severity.ADVICE
+    return Severity.WARNING if in_copy or is_slip(word, known) else Severity.ADVICE
+
+
+def is_slip(word: str, known: Iterable[str]) -> bool:
+    """Whether a word has the letters of a known one, or of a longer one all but one: ``gpro``, ``RLOO``, ``naiv``.
+
+    An own estimator is called after what it is made of, ``egpo``, and as like it as a wrong letter would be.
+    """
+    own = _letters(word)
+    return any(_letters(one) == own or own in _without_one(one) for one in known)
+
+
+def _without_one(word: str) -> list[list[str]]:
+    """The letters of a word, with each left out in turn; none of a short word, which others are like."""
+    letters = _letters(word)
+    return [letters[:at] + letters[at + 1 :] for at in range(len(letters)) if len(letters) >= _LONG]
+
+
+def _letters(word: str) -> list[str]:
+    return sorted(filter(str.isalnum, word.lower()))

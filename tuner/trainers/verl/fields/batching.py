@@ -249,6 +249,35 @@ def _set_mini_batch(context: ReleaseContext, batch: Batch) -> Assignments:
     return (("batch.mini_batch_prompts", batch.mini_batch_prompts // factor),)
 
 
+def _prompt_length(context: ReleaseContext) -> str:
+    """Which key says how long prompts get: a loop of turns may make longer ones than the data have.
+
+    Source: verl 0.4.0 ``sglang_rollout.py:985``, 0.6.0 ``experimental/agent_loop/agent_loop.py`` (padding).
+    """
+    source, own, of_data = context.source, "rollout.prompt_length", "batch.max_prompt_tokens"
+    if not source.flag("conversation.enable"):
+        return of_data
+    return own if _own_length(source, own) > source.integer(of_data, default=512) else of_data
+
+
+def _response_length(context: ReleaseContext) -> str:
+    """Which key says how long responses get: the engine's own, which follows the data's unless it is set.
+
+    Source: verl 0.3.0.post1 to 0.9.1 ``workers/rollout``, ``experimental/agent_loop`` (``response_length``).
+    """
+    source, own, of_data = context.source, "rollout.response_length", "batch.max_response_tokens"
+    length = _own_length(source, own)
+    return own if length and length != source.integer(of_data, default=512) else of_data
+
+
+def _own_length(source: ReleaseSettings, meaning: str) -> int:
+    """A length that the user gives the rollout; zero where it follows the data's, or in a project."""
+    key = source.key(meaning)
+    if key is None or source.settings.program is not None or not source.settings.is_set(key):
+        return 0
+    return source.integer(meaning, default=0)
+
+
 def _asks_to_balance(context: ReleaseContext) -> bool:
     return not context.source.v1_trainer
 
@@ -260,8 +289,8 @@ BATCH: tuple[Field[ReleaseContext], ...] = (
     Plain("responses_per_prompt", "batch.responses_per_prompt", COUNT, 1),
     _MINI_BATCH,
     Plain("epochs", "batch.epochs", COUNT, 1),
-    Plain("max_prompt_tokens", "batch.max_prompt_tokens", COUNT, 512),
-    Plain("max_response_tokens", "batch.max_response_tokens", COUNT, 512),
+    Plain("max_prompt_tokens", _prompt_length, COUNT, 512),
+    Plain("max_response_tokens", _response_length, COUNT, 512),
     # the V1 trainer asks nobody
     Plain("balanced", "batch.balanced", FLAG, True, heeded=_asks_to_balance, otherwise=True),
 )

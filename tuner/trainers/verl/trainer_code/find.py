@@ -182,9 +182,18 @@ def packages_below(folder: Path) -> list[Path]:
     """
     above = list(repository_folders(folder))
     highest = _top(above)
-    if highest is None or any(is_package(place / _NAME) for place in above):
+    if any(is_package(place / _NAME) for place in above):
         return []
-    return list(_packages_in(str(highest), _has_trainer))
+    return list(_unpacked(folder) if highest is None else _packages_in(str(highest), _has_trainer))
+
+
+def _unpacked(folder: Path) -> Iterator[Path]:
+    """The copies in unpacked releases beside a launch, ``verl-release-v0.7.0``, where nothing marks a top."""
+    for name in _names(str(folder)):
+        package = folder / name / _NAME
+        unpacked = name.startswith(f"{_NAME}-") and not is_top_of_repository(package.parent)
+        if unpacked and _has_trainer(str(package)):
+            yield package
 
 
 def copies_in_tree(folder: Path) -> list[Path]:

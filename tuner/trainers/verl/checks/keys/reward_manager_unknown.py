@@ -15,7 +15,7 @@ Up to 0.4.0 a chain of comparisons chooses the manager, and ends in ``NotImpleme
 When it does not apply
 ----------------------
 A manager that is loaded from a file, with ``source`` or ``reward_loop_source`` set to ``importlib``.
-Names that neither registry has may be added by code of one's own, so that they are a warning where they are like a known one, and no more than advice where they are not.
+Names that neither registry has may be added by code of one's own, so that they are a warning where they have the letters of a known one, and no more than advice where they are not.
 0.7.0 without the reward loop, ``reward_model.use_reward_loop=False``, and releases before it of which no copy lies beside the launch.
 Programs of one's own in an older copy.
 

@@ -17,6 +17,9 @@ Where the code of a copy of verl reads the key all the same, it needs a ``+`` an
 When it does not apply
 ----------------------
 A key that was added with ``+``, resembles no known key and stands in no such section is taken for a setting of the user's own code.
+A misspelled key of a file whose right spelling the launch gives as an override, which would win anyway.
+A key that no release has, nor one like it, in a script where nothing names the release: it may be a fork's.
+It is advice then, and Hydra is not said to refuse it.
 A field that the classes of a copy of verl have and its YAML leaves out.
 A key that a patch of the project adds to verl's YAML, where a README, an image or an install script says to apply it.
 A key that another finding explains, such as one that was renamed, is left to that finding.
@@ -36,7 +39,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
-from tuner.inputs.settings import Settings, UnknownKey
+from tuner.inputs.settings import Layer, Settings, UnknownKey
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import RefusedBy
 from tuner.trainers.verl.checks.report import assign, report
@@ -85,6 +88,8 @@ def _findings(settings: Settings, workload: Workload, code: "TrainerCode | None"
     raising = {one.key: one for one in no_fields(settings, workload.release.version, code)}
     for unknown in settings.unknown:
         raises = raising.pop(unknown.key, None)
+        if raises is None and _is_overruled(unknown, settings):
+            continue
         if raises is None and code is not None and _is_read(unknown, settings, code):
             continue
         yield _finding(settings, workload, unknown, None if unknown.refused else raises)
@@ -93,6 +98,15 @@ def _findings(settings: Settings, workload: Workload, code: "TrainerCode | None"
         if origin.location is not None:
             alone = UnknownKey(key=raises.key, nearest=None, location=origin.location)
             yield _finding(settings, workload, alone, raises)
+
+
+def _is_overruled(unknown: UnknownKey, settings: Settings) -> bool:
+    """Whether an override gives the key that a file misspells: spelled right it would decide nothing either."""
+    nearest = settings.origin(unknown.nearest or "")
+    origin = settings.origin(unknown.key)
+    if nearest is None or origin is None or unknown.refused:
+        return False
+    return origin.layer is Layer.FILE and nearest.layer is Layer.OVERRIDE
 
 
 def _is_read(unknown: UnknownKey, settings: Settings, code: "TrainerCode") -> bool:
@@ -107,7 +121,7 @@ def _is_read(unknown: UnknownKey, settings: Settings, code: "TrainerCode") -> bo
 
 
 def _finding(settings: Settings, workload: Workload, unknown: UnknownKey, raises: NoField | None) -> Finding:
-    message = _message(unknown, workload)
+    message = _message(unknown, settings, workload)
     if raises is not None:
         message = _("{message}: {name} has no such field, and the worker stops when it makes one").format(
             message=message, name=raises.name
@@ -118,7 +132,7 @@ def _finding(settings: Settings, workload: Workload, unknown: UnknownKey, raises
         message,
         keys=[unknown.key],
         overrides=() if unknown.refused else _moved(settings, unknown) or _removed(unknown, raises),
-        severity=Severity.ERROR if unknown.refused or raises is not None else RULE.severity,
+        severity=_severity(settings, unknown, raises),
         notes=_notes(unknown, workload),
     )
     value = settings.get(unknown.key)
@@ -128,6 +142,20 @@ def _finding(settings: Settings, workload: Workload, unknown: UnknownKey, raises
         set_aside=unknown.refused,
         hides_value=bool(finding.overrides) and settings.shown(unknown.key, value) != value,
     )
+
+
+def _severity(settings: Settings, unknown: UnknownKey, raises: NoField | None) -> Severity:
+    """How sure it is that the key is wrong: one that Hydra may refuse, or a fork have, is no more than told."""
+    if unknown.refused or raises is not None:
+        return Severity.ERROR
+    return Severity.ADVICE if _is_of_others(settings, unknown) else RULE.severity
+
+
+def _is_of_others(settings: Settings, unknown: UnknownKey) -> bool:
+    """Whether a key that Hydra would refuse in a release is taken for that of a fork, whose code is not here."""
+    origin = settings.origin(unknown.key)
+    others = unknown.nearest is None and not unknown.known_in and not unknown.refused and not unknown.reader
+    return others and origin is not None and origin.layer is Layer.OVERRIDE
 
 
 def as_read_by(code: "TrainerCode", finding: Finding, program: Program) -> Finding:
@@ -152,12 +180,16 @@ def as_read_by(code: "TrainerCode", finding: Finding, program: Program) -> Findi
     return replace(finding, read_at=str(line), notes=(*finding.notes, note))
 
 
-def _message(unknown: UnknownKey, workload: Workload) -> str:
+def _message(unknown: UnknownKey, settings: Settings, workload: Workload) -> str:
     if unknown.refused:
         message = _("{release} does not have the key {key}, and Hydra refuses to start")
     else:
         message = _("{release} does not have the key {key}")
     message = message.format(release=unknown.reader or workload.release, key=unknown.key)
+    if _is_of_others(settings, unknown):
+        return _("{message}, nor does any other: a fork or a patch that is not here may").format(
+            message=message
+        )
     if unknown.nearest is None:
         return message
     if unknown.nearest == f"+{unknown.key}":

@@ -11,7 +11,7 @@ verl raises an error, in most cases before the first step.
 
 When it does not apply
 ----------------------
-Estimators of advantages and policy losses can be added by code of one's own from 0.6 on, so that an unknown name is a warning there where it is like a known one, and no more than advice where it is not.
+Estimators of advantages and policy losses can be added by code of one's own from 0.6 on, so that an unknown name is a warning there where it has the letters of a known one, and no more than advice, without an override, where it has not.
 Keys that the job does not read, such as the KL estimate without a KL loss.
 A launch in a copy of verl is held against the estimators and losses in the code of that copy.
 
@@ -32,7 +32,7 @@ from tuner.inputs.settings import Settings
 from tuner.language import N_, _
 from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
-from tuner.trainers.verl.checks.report import assign, of_own_word, report
+from tuner.trainers.verl.checks.report import assign, is_slip, of_own_word, report
 from tuner.trainers.verl.checks.settings import ACTOR, CRITIC, REFERENCE, shards_with_fsdp
 from tuner.workload import Workload
 
@@ -224,6 +224,8 @@ def _finding(
 ) -> Finding:
     closest = get_close_matches(value.lower(), words, n=1)
     own = row.extensible is not None and version in row.extensible
+    if own and not of_copy and not is_slip(value, words):
+        closest = []  # it is meant, and another word trains otherwise
     what = _("knows it only where code of one's own adds it") if own else _("raises an error")
     return report(
         RULE,
