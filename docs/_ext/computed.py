@@ -23,6 +23,7 @@ import running_job
 import seconds_accuracy
 import skipping
 import token_budgets
+import whole_runs
 from tables import table
 from tuner.memory import Item
 from tuner.render.batches import batch_rows
@@ -165,6 +166,7 @@ QUANTITIES: dict[str, Callable[..., str]] = {
     **skipping.QUANTITIES,
     **recorded_updates.QUANTITIES,
     **seconds_accuracy.QUANTITIES,
+    **whole_runs.QUANTITIES,
     "knee": _knee,  # tokens of the update's budget beyond which a step gets no shorter
     "free-budget": _free,  # tokens of it up to which the update's peak does not grow
     "length": _length,  # tokens of the longest sequence

@@ -78,6 +78,17 @@ def memory_rows(record: RunRecord, predicted: dict[str, Any]) -> list[list[str]]
     return rows
 
 
+def highest(side: str, name: str, _overrides: tuple[str, ...]) -> str:
+    """The most that a run's card held in a phase: as it was ``predicted``, or ``measured``."""
+    record = read_record(DATA / f"{name}.jsonl")
+    predicted = json.loads((DATA / f"{name}.predicted.json").read_text(encoding="utf-8"))
+    column = {"predicted": -2, "measured": -1}[side]
+    return f"{max(float(row[column]) for row in memory_rows(record, predicted) if row[column]):.2f} GiB"
+
+
+QUANTITIES = {"whole-run": highest}
+
+
 def seconds_rows(record: RunRecord, predicted: dict[str, Any]) -> list[list[str]]:
     """One for each phase and one for the step; the median of the steps behind the first is compared."""
     rows = []
