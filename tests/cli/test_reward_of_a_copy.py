@@ -36,6 +36,13 @@ def test_a_strategy_that_the_copys_program_knows_is_left_out(tmp_path: Path) -> 
     assert [item["value"] for item in named] == ["referee"]
 
 
+def test_nothing_that_grows_is_to_be_pasted_beside_it(tmp_path: Path) -> None:
+    _code, out, _err = asked(tmp_path, KNOWS + REFEREE)
+    report = json.loads(out)
+    assert report["verdict"] == "may_not_fit"
+    assert report["combination"] is None, "how much room is left is not known"
+
+
 def test_one_that_nothing_there_knows_is_refused(tmp_path: Path) -> None:
     code, _out, err = asked(tmp_path, KNOWS)
     assert code == 2 and "'referee'" in err

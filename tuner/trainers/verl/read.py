@@ -150,7 +150,18 @@ def read(
         controller=_controller(source),
         added_models=tuple(part.section for part in settings.added_parts if part.loads),
     )
+    if workload.reward is not None:
+        workload = _with_own_reward(workload, settings)
     return _with_torch(workload, settings)
+
+
+def _with_own_reward(workload: Workload, settings: Settings) -> Workload:
+    """The workload with the model of a copy's own reward worker, which takes a share of the card unseen."""
+    from tuner.trainers.verl.own_reward import has_own_reward  # few launches have a reward model
+
+    if not has_own_reward(settings):
+        return workload
+    return replace(workload, added_models=(*workload.added_models, "reward_model"))
 
 
 def _with_torch(workload: Workload, settings: Settings) -> Workload:
