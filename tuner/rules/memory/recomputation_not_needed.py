@@ -19,6 +19,7 @@ When it does not apply
 The activations of one sequence do not fit, or only if everything that is known as an interval stays below its upper end.
 Experts that are divided among ranks widen it: a rank whose experts are chosen more often keeps more of every layer.
 Small micro-batches lose more on gathered weights than recomputation costs: slow links, or weights that come from the host.
+Activations that go to the host: all that recomputation spares would lie there too, page-locked, and the memory of a node is not known.
 
 Sources
 -------
@@ -79,6 +80,8 @@ def _with_activations_kept(case: Case, phase: Phase) -> Case | None:
 def _without_recomputation(case: Case, phase: Phase) -> Workload | None:
     site = site_of(case.workload, phase)
     if site is None or site.engine.checkpointing is Checkpointing.NONE or case.short(phase) is not None:
+        return None
+    if site.engine.activation_offload:
         return None
     engine = replace(site.engine, checkpointing=Checkpointing.NONE)
     proposal = with_engine(case.workload, phase, engine)
