@@ -71,3 +71,50 @@ def test_a_transformers_that_does_not_know_the_model(
     assert bool(said) is refused
     assert (report["verdict"] == "will_not_start") is refused
     assert all("transformers 4.50" in message and "4.51.0" in message for message in said)
+
+
+@pytest.mark.parametrize(
+    ("lists", "refused"),
+    [
+        ({"requirements.txt": "transformers==4.50.0\n"}, True),
+        (
+            {"requirements.txt": "transformers==4.50.0\n", "requirements-rl.txt": "transformers==4.54.0\n"},
+            False,
+        ),
+        (
+            {
+                "requirements.txt": "transformers==4.50.0\n",
+                "requirements_serve.txt": "transformers==4.54.0\n",
+            },
+            True,
+        ),
+    ],
+    ids=["one list", "a further list", "a list for a server"],
+)
+def test_the_newest_of_several_lists_counts(tmp_path: Path, lists: dict[str, str], refused: bool) -> None:
+    (tmp_path / ".git").mkdir()
+    for name, text in lists.items():
+        (tmp_path / name).write_text(text)
+    script = tmp_path / "run.sh"
+    script.write_text(LAUNCH.format(model="Qwen/Qwen3-8B"))
+    options = ("--gpu", "h100-sxm", "--verl-version", "0.6.0", "-f", "json")
+    report = json.loads(run("advise", str(script), *options).out)
+    assert any(one["code"] == "CFG203" for one in report["findings"]) is refused
+
+
+@pytest.mark.parametrize("asked", ["vllm>=0.7.3,<=0.9.1", "vllm<=0.9.1"])
+def test_a_list_around_a_copy_that_asks_for_an_older_engine_is_not_followed(
+    tmp_path: Path, asked: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text("vllm==0.7.0\n")
+    copy = tmp_path / "libraries" / "verl"
+    (copy / "verl" / "version").mkdir(parents=True)
+    (copy / "verl" / "version" / "version").write_text("0.5.0\n")
+    (copy / "verl" / "trainer").mkdir()
+    (copy / "verl" / "trainer" / "main_ppo.py").write_text("")
+    (copy / "setup.py").write_text(f'VLLM_REQUIRES = ["{asked}"]\n')
+    script = copy / "run.sh"
+    script.write_text(LAUNCH.format(model="Qwen/Qwen3-8B"))
+    report = json.loads(run("advise", str(script), "--gpu", "h100-sxm", "-f", "json").out)
+    assert any(one["code"] == "CFG203" for one in report["findings"]) is (">=" not in asked)

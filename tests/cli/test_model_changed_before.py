@@ -48,3 +48,25 @@ def test_a_model_that_may_be_another_by_then_is_a_warning(tmp_path: Path, option
         "unless extend.py, which gets the model's path before, changes its config.json"
     )
     assert not found["overrides"]
+
+
+@pytest.mark.parametrize(
+    ("value", "severity"),
+    [('{"rope_scaling":{"rope_type":"yarn","factor":4.0}}', "warning"), ("4.0", "error")],
+)
+def test_a_variable_that_has_a_rope_scaling_may_reach_the_model(
+    tmp_path: Path, value: str, severity: str
+) -> None:
+    found = finding(tmp_path, f"export OWN_ROPE='{value}'")
+    assert found["severity"] == severity
+    assert ("OWN_ROPE" in found["message"]) is (severity == "warning")
+
+
+def test_prompts_longer_than_all_positions_ask_for_more_positions_once(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    launch = LAUNCH.format(before="").replace("120000", "40000").rstrip()
+    script.write_text(f"{launch} actor_rollout_ref.rollout.max_model_len=44000\n")
+    answer = run("advise", str(script), "--gpu", "h200-sxm", "--verl-version", "0.7.1", "-f", "json")
+    told = [one for one in json.loads(answer.out)["findings"] if one["code"] in ("CFG120", "CFG156")]
+    (only,) = told
+    assert only["overrides"] == ["+actor_rollout_ref.model.override_config.max_position_embeddings=44000"]

@@ -232,3 +232,20 @@ def test_a_variable_that_the_script_sets_itself_is_not_asked_for(tmp_path: Path)
     assert "the model is $model" in error
     assert "model=PATH" not in error
     assert "--model NAME" in error
+
+
+_FROM_ARGUMENT = """\
+CONFIG=${1:?a file with settings}
+get() { python3 -c "import yaml; print(yaml.safe_load(open('$CONFIG')).get('$1', '$2'))"; }
+batch=$(get batch_size 64)
+length=$(get max_length 2048)
+"""
+
+
+def test_so_does_a_file_that_the_script_is_given(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    overrides = "data.train_batch_size=$batch data.max_response_length=$length"
+    script.write_text(f"{_FROM_ARGUMENT}{LAUNCH} {overrides}\n")
+    text = " ".join(run("advise", str(script), "--gpu", "h100-sxm").out.split())
+    assert text.startswith("CANNOT SAY")
+    assert "takes 2 of its settings from *.yaml, which is not read" in text

@@ -148,3 +148,44 @@ def test_a_rollout_in_a_pool_of_its_own_shares_no_gpus(repository: Path) -> None
     rollout = advice(repository, pools, main=main)["workload"]["rollout"]
 
     assert (rollout["colocated"], rollout["gpus"]) == (False, 2)
+
+
+FURTHER = """spec = {pool: [4], "judge_pool": [4]}
+    mapping = {Role.ActorRollout: pool, Role.Critic: pool, Role.RefPolicy: pool}
+    if config.ownjudge.enable:
+        role_worker_mapping[Role.OwnJudge] = ray.remote(ActorRolloutRefWorker)
+        mapping[Role.OwnJudge] = "judge_pool\""""
+SMALL = "Qwen/Qwen2.5-0.5B-Instruct"
+JUDGED = (
+    "+ownjudge.enable=True",
+    f"actor_rollout_ref.model.path={SMALL}",
+    f"critic.model.path={SMALL}",
+    "actor_rollout_ref.model.use_remove_padding=True",
+    "critic.model.use_remove_padding=True",
+)
+TRIED = "    ray.get(main_task.remote(config))"
+AGAIN = """    try:
+        ray.get(main_task.remote(config))
+    except Exception as error:
+        print(error)
+        raise error"""
+
+
+def doubted(answer: dict[str, Any]) -> bool:
+    """Whether models that nobody counts may make the job too large."""
+    return answer["verdict"] == "may_not_fit" and answer["combination"] is None
+
+
+def test_a_model_of_the_copys_own_in_another_pool_takes_no_room(repository: Path) -> None:
+    apart = advice(repository, FURTHER, *JUDGED)
+    beside = advice(repository, FURTHER.replace('= "judge_pool"', "= pool"), *JUDGED)
+
+    assert (doubted(apart), doubted(beside)) == (False, True)
+    assert any("ownjudge" in it["name"] for it in apart["left_out"])
+    assert read(apart) == (4, 1, {"critic", "reference"})
+
+
+def test_a_program_that_raises_what_it_catches_is_followed(repository: Path) -> None:
+    answer = advice(repository, FURTHER, *JUDGED, main=MAIN.replace(TRIED, AGAIN))
+
+    assert read(answer) == (4, 1, {"critic", "reference"})

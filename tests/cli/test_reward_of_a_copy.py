@@ -19,11 +19,14 @@ REFEREE = """        elif config.reward_model.strategy == "referee":
 """
 
 
-def asked(tmp_path: Path, code: str) -> tuple[int, str, str]:
+ROOMY = " actor_rollout_ref.model.use_remove_padding=True actor_rollout_ref.rollout.enforce_eager=True"
+
+
+def asked(tmp_path: Path, code: str, more: str = "") -> tuple[int, str, str]:
     (tmp_path / ".git").mkdir()
     (tmp_path / "verl" / "trainer").mkdir(parents=True)
     (tmp_path / "verl" / "trainer" / "main_ppo.py").write_text(code)
-    (tmp_path / "run.sh").write_text(LAUNCH)
+    (tmp_path / "run.sh").write_text(LAUNCH + more)
     given = ("--gpu", "h100-sxm", "--verl-version", "0.6.1", "-f", "json")
     answer = run("advise", str(tmp_path / "run.sh"), *given)
     return answer.code, answer.out, answer.err
@@ -34,6 +37,13 @@ def test_a_strategy_that_the_copys_program_knows_is_left_out(tmp_path: Path) -> 
     assert code == 0, err
     named = [item for item in json.loads(out)["left_out"] if item["key"] == "reward_model.strategy"]
     assert [item["value"] for item in named] == ["referee"]
+
+
+def test_nothing_that_grows_is_to_be_pasted_beside_it(tmp_path: Path) -> None:
+    _code, out, _err = asked(tmp_path, KNOWS + REFEREE, ROOMY)
+    report = json.loads(out)
+    assert report["verdict"] == "may_not_fit"
+    assert report["combination"] is None, "how much room is left is not known"
 
 
 def test_one_that_nothing_there_knows_is_refused(tmp_path: Path) -> None:

@@ -275,3 +275,37 @@ def test_rows_are_repeated_as_the_trainer_of_a_copy_does(tmp_path: Path) -> None
     by_verls, unread = told("val_kwargs.n")
     assert by_its_key > 8 * by_verls
     assert (nothing, unread) == ([], ["actor_rollout_ref.rollout.n_val"])
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "drop", "sure"),
+    [
+        ('self.config.data.get("validation_shuffle", True)', "False", False),
+        ('self.config.data.get("validation_shuffle", True)', "True", True),
+        ("False", "True", True),
+    ],
+    ids=["as since 0.4.1", "that drops the rest", "as before 0.3"],
+)
+def test_a_copy_has_a_batch_of_rows_only_where_its_loader_drops_the_rest(
+    tmp_path: Path, shuffle: str, drop: str, sure: bool
+) -> None:
+    trainer = tmp_path / "verl" / "trainer" / "ppo"
+    (trainer.parent / "config").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    trainer.mkdir()
+    (trainer.parent / "main_ppo.py").write_text("")
+    (trainer / "ray_trainer.py").write_text(
+        "class RayPPOTrainer:\n    def _create_dataloader(self):\n"
+        "        self.val_dataloader = StatefulDataLoader(\n"
+        "            dataset=self.val_dataset, batch_size=self.config.data.val_batch_size, "
+        f"shuffle={shuffle}, drop_last={drop})\n\n"
+        "    def fit(self):\n        if self.global_steps % self.config.trainer.test_freq == 0:\n"
+        "            self._validate()\n"
+    )
+    own = dict(read_defaults("0.4.1", "ppo_trainer").tree)
+    (trainer.parent / "config" / "ppo_trainer.yaml").write_text(yaml.safe_dump(own))
+    words = (*JOB, EVERY_STEP, "data.val_batch_size=512")
+    (tmp_path / "run.sh").write_text(" ".join(("python3 -m verl.trainer.main_ppo", *words)) + "\n")
+    result = run("advise", str(tmp_path / "run.sh"), "--gpu", "h100-sxm")
+    assert result.code == 0, result.err
+    assert ("that have to be there" in " ".join(result.out.split())) is sure

@@ -207,3 +207,31 @@ def test_a_block_for_the_assumed_card_says_so_in_its_first_line(tmp_path: Path) 
         shown = " ".join(run("advise", str(file), "--verl-version", "0.4.1").out.split())
         head = shown[shown.index("Paste this: ") :]
         assert ("; on an assumed 80 GB card;" in head) is said
+
+
+@pytest.mark.parametrize(
+    ("name", "card"),
+    [
+        ("run_qwen2.5_h20_4.sh", "h20-sxm"),
+        ("train_a800x2.sh", "a800-sxm"),
+        ("h100/run.sh", "h100-sxm"),
+        ("run_h100_or_a100.sh", None),
+        ("run_30b_a3b_l4.sh", None),
+    ],
+)
+def test_the_name_of_a_script_may_have_its_card(tmp_path: Path, name: str, card: str | None) -> None:
+    (tmp_path / ".git").mkdir()
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(SETS)
+    premises = json.loads(run("advise", str(file), "-f", "json", "--verl-version", "0.4.1").out)
+    named = premises["workload"]["cluster"]["gpu"]["name"]
+    reason = premises["premises"]["gpu_reason"]
+    assert (named == card and name in str(reason)) if card else "assumed" in named, (named, reason)
+
+
+def test_a_comment_says_more_than_the_name_of_a_script(tmp_path: Path) -> None:
+    file = tmp_path / "run_h100.sh"
+    file.write_text(f"# 8xH20\n{SETS}")
+    answer = json.loads(run("advise", str(file), "-f", "json", "--verl-version", "0.4.1").out)
+    assert answer["workload"]["cluster"]["gpu"]["name"] == "h20-sxm"

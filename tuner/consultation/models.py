@@ -100,6 +100,8 @@ class Models(Struct, frozen=True):
             return self._stated_model("critic_model", self.premises.critic_model)
         path = self.loaded.critic_model_path()
         left_open = self._left_open(self.loaded.critic_model_key)
+        if path is not None and left_open is None and path == self.loaded.model_path():
+            return self.actor()[0]  # of which --model may say what it is
         if path is None or left_open is None:
             return None if path is None else self._named(path, self.loaded.critic_model_key)
         actors = next((value for value in self.given.unsettled if value.key == self.loaded.model_key), None)

@@ -4,7 +4,8 @@ These also speak of other cards: of those that others have measured on, or that 
 counts only with its number in front of it, ``8xH100``, ``8x80GB H100``, ``8 H100 GPUs`` or ``two H100``, or
 behind it, ``H100-80G*8``, or with its memory behind it, ``H20 96GB``, or behind a label, ``GPU: H20``, and
 where nothing else that is written in the same place names another. So does one in the name of a file of
-settings that the script reads, and one in the heading of the script.
+settings that the script reads, one in the heading of the script, and one in the name of the script itself,
+``run_h20.sh``.
 """
 
 import os
@@ -41,6 +42,12 @@ _OF_NUMBER = re.compile(
 )
 #: A file of settings that a script reads by its name.
 _SOURCED = re.compile(r"\s*(?:source|\.)\s+[\"']?(?P<file>[^\s\"';&|]+\.(?:env|sh|conf|cfg))\b")
+#: A card of servers in the name of a script or of its folder; shorter names are as often something else.
+_IN_NAME = re.compile(
+    r"(?<![a-z\d])(?:\d{1,2}x)?(?:[abhv][1-8]00|g[bh]200|h20|l40s?|mi\d{3}x?|rtx\d{4}|[345]090)"
+    r"(?:x\d{1,2})?(?![a-z\d])",
+    re.IGNORECASE,
+)
 _COUNTED_MEMORY = re.compile(r"(?<![a-z\d])(\d{1,2})x(?=\d)", re.IGNORECASE)
 #: The row of a table, or the item of a list, that says what the project ran on.
 _LABEL = r"(?:infrastructure|hardware|gpus?|compute|cards?|machines?|\u663e\u5361|\u786c\u4ef6)"
@@ -83,9 +90,23 @@ def written_card(given: UserInput) -> WrittenCard | None:
         return None
     lines = list(_own_lines(given))
     told = _only_card(lines, given.source)
-    if told is not None or not given.folder or any(True for _ in mentions(lines)):
+    if told is not None or any(True for _ in mentions(lines)):
+        return told
+    told = _of_file_name(given)
+    if told is not None or not given.folder:
         return told
     return next((card for card in _around(given) if card is not None), None)
+
+
+def _of_file_name(given: UserInput) -> WrittenCard | None:
+    """The card in the name of the script, else in that of the folder that it is in."""
+    path = Path(given.source)
+    for name in (path.stem, path.parent.name):
+        named = " ".join(_IN_NAME.findall(name))
+        card = _only_card([Line(1, named, True, labelled=True)], given.source) if named else None
+        if card is not None:
+            return replace(card, place=Location(source=given.source))
+    return None
 
 
 def own_card(given: UserInput) -> WrittenCard | None:

@@ -103,6 +103,7 @@ class BuiltModels(Struct, frozen=True, kw_only=True):
     trainer_gpus: tuple[int, int] | None = None  # of a node, and the nodes, of the pool that the policy is in
     rollout_gpus: int | None = None  # of a pool in which nothing but the rollout runs
     apart: tuple[str, ...] = ()  # of the three, those in other pools than the policy's
+    added_apart: bool = False  # roles that no release has, all of them in other pools than the policy's
     pads_actor: bool = False  # the actor that its worker makes pads, whatever is set
     #: The policy's strategies where it raises an error for any other.
     strategies: TakenWords | None = None
@@ -114,6 +115,7 @@ class AddedPart(Struct, frozen=True, kw_only=True):
     section: str  # of keys that no release has
     key: str  # of the user, that switches it on
     loads: bool  # it loads a model; else it generates once more
+    worker: bool = False  # the model has a worker of its own
     line: str  # of the code, for messages
 
 

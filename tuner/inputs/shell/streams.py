@@ -20,6 +20,8 @@ from tuner.inputs.shell.values import Text, Unknown, joined, text
 from tuner.inputs.shell.written_files import WrittenFiles, is_behind, written_redirect
 
 _YAML_FILE = re.compile(r"[\w.-]*\w\.ya?ml\b")
+_LOADS_YAML = re.compile(r"\byaml\.(?:safe_|full_|unsafe_)?load\(")  # in a program behind ``python -c``
+_ANY_YAML = "*.yaml"  # one whose name only a run would tell
 _SOCKET = re.compile(r"/dev/(?:tcp|udp)/")  # a redirection that fails where nothing listens
 _ESCAPED = re.compile(r"\\([$`\\\n])")  # in a document
 _OUTWARDS = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
@@ -235,10 +237,14 @@ def _unescaped(document: str) -> str:
 
 
 def _yaml_named(words: Sequence[Text]) -> str:
-    """The name of the YAML file among the words of a command, without its folder; empty for none."""
+    """The name of the YAML file among the words of a command, without its folder; empty for none.
+
+    A program that loads one of a name that is not known reads one as well.
+    """
     names = [str(word).rpartition("/")[2] for word in words]
     typed = (match[0] for name in names for match in _YAML_FILE.finditer(name))
-    return next(typed, "")
+    loads = any(_LOADS_YAML.search(str(word)) for word in words)
+    return next(typed, _ANY_YAML if loads else "")
 
 
 def _regrouped(node: Node) -> tuple[list[Node], list[Node]]:

@@ -19,6 +19,7 @@ When it does not apply
 The activations of one sequence do not fit, or only if everything that is known as an interval stays below its upper end.
 Experts that are divided among ranks widen it: a rank whose experts are chosen more often keeps more of every layer.
 Small micro-batches lose more on gathered weights than recomputation costs: slow links, or weights that come from the host.
+Activations that go to the host, and that the card could not hold: all that recomputation spares would lie there too, page-locked, and the memory of a node is not known.
 
 Sources
 -------
@@ -73,7 +74,17 @@ def check(case: Case) -> Finding | None:
 def _with_activations_kept(case: Case, phase: Phase) -> Case | None:
     """The job with the activations of a phase kept, None where that does not pay."""
     proposal = _without_recomputation(case, phase)
-    return case.with_workload(proposal) if proposal is not None and case.pays(proposal) else None
+    if proposal is None or not case.pays(proposal) or not _has_room(case, proposal, phase):
+        return None
+    return case.with_workload(proposal)
+
+
+def _has_room(case: Case, proposal: Workload, phase: Phase) -> bool:
+    """Whether what would go to the host is no more than the card could hold: a node has as much for each."""
+    site = site_of(proposal, phase)
+    if site is None or not site.engine.activation_offload:
+        return True
+    return _affords(case, with_engine(proposal, phase, replace(site.engine, activation_offload=False)), phase)
 
 
 def _without_recomputation(case: Case, phase: Phase) -> Workload | None:

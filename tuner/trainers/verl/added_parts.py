@@ -138,7 +138,8 @@ def _part(section: Path, key: str, code: "TrainerCode") -> AddedPart | None:
     line = loads or find(_GENERATES, _TRAINER)
     if line is None:
         return None
-    return AddedPart(section=dotted(section), key=key, loads=loads is not None, line=str(line))
+    worker = not is_option and loads is not None and find(_MAKES_WORKERS, _TRAINER) is not None
+    return AddedPart(section=dotted(section), key=key, loads=loads is not None, worker=worker, line=str(line))
 
 
 def _is_read(option: Path, code: "TrainerCode") -> bool:

@@ -22,6 +22,7 @@ from tuner.workload import RolloutEngine
 
 _ENGINES = (RolloutEngine.VLLM, RolloutEngine.SGLANG)
 _SCRIPT = ".sh"
+_LISTS = (".txt", ".toml", ".py")  # of what is needed: that one of them was installed nobody says
 
 
 def pinned_engines(
@@ -55,9 +56,18 @@ def pinned_engines(
 
 
 def _takes(copy: Path, pin: EnginePin) -> bool:
-    """Whether the copy's own code runs with a version, as far as it names those that it takes."""
-    taken = newest_taken(copy, PACKAGES[pin.engine])
-    return taken is None or at_least(taken.version, pin.version)
+    """Whether the copy's own code runs with a version, as far as it names those that it takes.
+
+    A list around the copy that asks for an older one than the copy's own files do is of another environment.
+    """
+    package = PACKAGES[pin.engine]
+    taken = newest_taken(copy, package)
+    if taken is not None and not at_least(taken.version, pin.version):
+        return False
+    if not pin.file.endswith(_LISTS) or pin.file.startswith(f"{copy.name}/"):
+        return True
+    asked = asked_ranges(copy, [package]).get(package)
+    return asked is None or not asked.oldest or at_least(pin.version, asked.oldest)
 
 
 def _pins_of_launch(installed: Sequence[InstalledPackage]) -> Iterator[EnginePin]:

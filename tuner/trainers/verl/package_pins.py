@@ -63,7 +63,8 @@ _OF_OTHER_PURPOSE = re.compile(r"serv|eval|infer|deploy|judge", re.IGNORECASE)
 
 #: One of which the environment has that trains.
 _OF_TRAINING = ("verl", "vllm", "sglang")
-_OF_REQUIREMENTS = ("requirements*.txt", "pyproject.toml", "setup.py")
+_LISTS = "requirements*.txt"
+_OF_REQUIREMENTS = (_LISTS, "pyproject.toml", "setup.py")
 
 
 class PackagePin(Struct, frozen=True, kw_only=True):
@@ -210,6 +211,7 @@ def newest_named(folder: str, installed: Sequence[InstalledPackage], package: st
     aside = ""
     for above in repository_folders(Path(folder).absolute()):
         pins, allowed = list(pins_in(above, package)), newest_required(above, package)
+        pins += _in_further_lists(above, package) if pins else []
         if aside and (allowed is None or not allowed.pinned or not _trains(above)):
             continue
         if pins:
@@ -220,6 +222,21 @@ def newest_named(folder: str, installed: Sequence[InstalledPackage], package: st
         elif allowed is not None:
             return allowed.version
     return aside or None
+
+
+def _in_further_lists(folder: Path, package: str) -> list[PackagePin]:
+    """What further lists of requirements in a folder pin, but those of other cards or of a server."""
+    pinned = re.compile(rf"(?m)^[ \t]*{re.escape(package)}(?:\[[^\]]*\])?[ \t]*==[ \t]*(\d+(?:\.\d+)*)")
+    files = [
+        file
+        for file in files_like(folder, _LISTS)
+        if not _OF_OTHER_CARDS.search(file.name) and not _OF_OTHER_PURPOSE.search(file.name)
+    ]
+    return [
+        PackagePin(version=version, file=f"{folder.name}/{file.name}")
+        for file in (files if len(files) > 1 else ())
+        for version in pinned.findall(_text(file))
+    ]
 
 
 def _trains(folder: Path) -> bool:

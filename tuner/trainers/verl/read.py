@@ -1,6 +1,6 @@
 """Reads verl's settings into a workload. Everything a release does of its own becomes a plain fact."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -148,9 +148,27 @@ def read(
         sync=source.part("sync", read_sync, model, rollout.unsized, actor.engine),
         services=_services(source, batch, rollout, cluster, service_models),
         controller=_controller(source),
-        added_models=tuple(part.section for part in settings.added_parts if part.loads),
+        added_models=tuple(_added_models(settings)),
     )
+    if workload.reward is not None:
+        workload = _with_own_reward(workload, settings)
     return _with_torch(workload, settings)
+
+
+def _added_models(settings: Settings) -> Iterator[str]:
+    """The sections of models that a copy adds, but those that its program has in another pool of GPUs."""
+    parts = [part for part in settings.added_parts if part.loads]
+    apart = bool(parts) and built_models(settings).added_apart
+    return (part.section for part in parts if not (apart and part.worker))
+
+
+def _with_own_reward(workload: Workload, settings: Settings) -> Workload:
+    """The workload with the model of a copy's own reward worker, which takes a share of the card unseen."""
+    from tuner.trainers.verl.own_reward import has_own_reward  # few launches have a reward model
+
+    if not has_own_reward(settings):
+        return workload
+    return replace(workload, added_models=(*workload.added_models, "reward_model"))
 
 
 def _with_torch(workload: Workload, settings: Settings) -> Workload:

@@ -172,8 +172,11 @@ def _drops_rest(settings: Settings) -> bool:
     """Whether rows that fill no batch are dropped, and one batch has to be there."""
     if settings.program is not None:
         return True
-    has = settings.has_statement
-    return has is not None and has("val_dataloader val_batch_size drop_last True", "ray_trainer")
+    has, drops = settings.has_statement, "val_dataloader val_batch_size drop_last True"
+    if has is None:
+        return False
+    # releases since 0.4.1 have a True of their own there: ``shuffle=data.get("validation_shuffle", True)``
+    return has(drops, "ray_trainer", "validation_shuffle") or has(drops, "ray_trainer", "False")
 
 
 def _rows_key(settings: Settings, version: str) -> str:

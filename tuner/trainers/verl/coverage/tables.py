@@ -120,7 +120,11 @@ def _added(settings: Settings, part: AddedPart) -> LeftOut:
     """What a copy of verl adds; that its models take memory is a doubt of the estimate."""
     name = _("the models of {section}") if part.loads else _("the further generation of {section}")
     reason = (
-        _("{line} of this copy of verl adds them, which no release has; their memory is not counted either")
+        _("{line} of this copy of verl adds them, which no release has, on GPUs of their own")
+        if part.worker and built_models(settings).added_apart
+        else _(
+            "{line} of this copy of verl adds them, which no release has; their memory is not counted either"
+        )
         if part.loads
         else _("{line} of this copy of verl adds it, which no release has")
     )

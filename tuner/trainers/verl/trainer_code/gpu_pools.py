@@ -12,11 +12,15 @@ from tuner.trainers.verl.trainer_code.program_values import RoleTable, Value
 
 _ACTORS = ("ActorRollout", "ActorRolloutRef", "Actor")
 _GENERATES = "Rollout"
+#: Of the releases: verl 0.3.0.post1 to 0.9.1 ``trainer/ppo/ray_trainer.py``, ``utils.py`` (``Role``).
+_RELEASED = frozenset({*_ACTORS, _GENERATES, "Critic", "RefPolicy", "RewardModel", "Env", "TeacherModel"})
 _OTHERS = {"critic": "Critic", "reference": "RefPolicy", "reward": "RewardModel"}
 
 
 def gpu_pools(run: ProgramRun) -> dict[str, Value]:
     """The GPUs of the policy's pool, those that only generate, and the models in other pools.
+
+    Roles of the copy's own are together in other pools, or nothing is said of them.
 
     Nothing where there are several managers of pools, or where the policy's pool is not sure.
     """
@@ -32,6 +36,10 @@ def gpu_pools(run: ProgramRun) -> dict[str, Value]:
         return {}
     others = {name: role for name, role in _OTHERS.items() if pools.get(role, pools[actor]) != pools[actor]}
     answers: dict[str, Value] = {"trainer_gpus": (own[0], len(own)), "apart": tuple(others)}
+    added = [pool for role, pool in mapping.workers.items() if role not in _RELEASED]
+    answers["added_apart"] = bool(added) and all(
+        isinstance(pool, str) and pool != pools[actor] for pool in added
+    )
     generating = pools.get(_GENERATES, pools[actor])
     if actor == _ACTORS[-1] and generating != pools[actor]:
         answers["rollout_gpus"] = sum(_nodes(spec.get(generating))) or None

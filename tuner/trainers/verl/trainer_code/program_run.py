@@ -173,8 +173,8 @@ class ProgramFrame(Struct, eq=False):
             return _End(leaves=True)
         if isinstance(node, ast.With | ast.AsyncWith):
             return self.body(node.body)
-        if isinstance(node, ast.Try) and not node.handlers:
-            end = self.body(node.body)
+        if isinstance(node, ast.Try) and all(_ends_in_raise(one.body) for one in node.handlers):
+            end = self.body([*node.body, *node.orelse])  # a job that goes on comes to no handler
             self.body(node.finalbody)
             return end
         bodies = [part for part in _bodies(node) if part]

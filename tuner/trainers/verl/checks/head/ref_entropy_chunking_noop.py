@@ -35,7 +35,7 @@ RULE = Rule(
     code="CFG105",
     name="ref-entropy-chunking-noop",
     summary=N_("entropy settings of the reference, which computes no entropy"),
-    severity=Severity.ERROR,
+    severity=Severity.ADVICE,
     goal=Goal.CORRECTNESS,
     numerics=Numerics.EXACT,
 )

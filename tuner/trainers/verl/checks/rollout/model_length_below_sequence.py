@@ -3,7 +3,7 @@
 What it checks
 --------------
 ``rollout.max_model_len`` below the longest prompt with the longest response.
-The override is that length.
+The override is that length, or all positions that the model has.
 
 Why it matters
 --------------
@@ -13,6 +13,7 @@ Up to 0.6.1 SGLang's rollout asserts that a whole sequence fits.
 When it does not apply
 ----------------------
 0.7.0, and the servers of earlier releases with ``rollout.mode=async``, take the length of a sequence instead; a copy of 0.7.0 whose servers heed the key is checked as 0.7.1 is.
+Where the engine already takes all positions of the model: CFG120 speaks of sequences that are longer than that.
 
 Sources
 -------
@@ -28,6 +29,7 @@ from tuner.trainers.verl.checks.guards import CodeGuard
 from tuner.trainers.verl.checks.releases import Releases
 from tuner.trainers.verl.checks.report import assign, report
 from tuner.trainers.verl.checks.settings import ROLLOUT
+from tuner.trainers.verl.rollout_facts import has_own_positions
 from tuner.trainers.verl.source import source_of
 from tuner.workload import RolloutEngine, Workload
 
@@ -59,7 +61,11 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
     """A finding for the engines that cut or refuse."""
     engine, tokens = workload.generator.engine, workload.batch.sequence_tokens
     length = settings.integer(_KEY, minimum=1)
-    if length is None or length >= tokens or engine not in _ENGINES:
+    if length is None or engine not in _ENGINES:
+        return
+    own = has_own_positions(settings) or workload.model.contained_in  # then nobody knows how many it takes
+    longest = tokens if own else min(tokens, workload.model.max_positions)
+    if length >= longest:
         return
     takes_it = source_of(settings, version).copy.keeps_model_length  # a copy's servers, as 0.7.1's do
     if version in _REPLACES and not takes_it:
@@ -75,6 +81,6 @@ def check(settings: Settings, workload: Workload, version: str) -> Iterator[Find
             key=_KEY, length=length, tokens=tokens, release=workload.release, what=what
         ),
         keys=[_KEY],
-        overrides=[assign(settings, _KEY, min(tokens, workload.model.max_positions))],
+        overrides=[assign(settings, _KEY, longest)],
         severity=Severity.WARNING if cuts else None,
     )

@@ -17,7 +17,7 @@ When it does not apply
 ----------------------
 Where ``model.override_config`` sets a rope scaling or other positions.
 Up to 0.6.1 ``max_model_len`` is not compared where ``VLLM_ALLOW_LONG_MAX_MODEL_LEN`` is set, where ``engine_kwargs.vllm.hf_overrides`` gives vLLM another configuration of the model, and where servers take the length of a sequence instead (0.6 with ``rollout.mode=async``); SGLang from 0.5.0 on is not told it, and 0.7.0 tells neither.
-A program that the script runs before, and that gets the model's path, may give its ``config.json`` more positions or a rope scaling: it is a warning then.
+A program that the script runs before, and that gets the model's path, may give its ``config.json`` more positions or a rope scaling, and so may what reads a variable of the launch that has one: it is a warning then.
 Where the model was told by a longer name that contains a bundled one: what was trained from a model may take longer sequences than it.
 
 Sources
@@ -96,6 +96,7 @@ _CUTS = Releases(since="0.7.0")
 _SGLANG_ASSERTS = Releases(since="0.4.0", until="0.5.0")  # that the positions cover max_model_len
 _VARIABLE = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 _ALLOWED = f"{_VARIABLE}=1"
+_SCALING = "rope_scaling"  # in a variable of the launch
 _OVERRIDDEN = f"{ROLLOUT}.engine_kwargs.vllm.hf_overrides"
 _LENGTH = f"{ROLLOUT}.max_model_len"
 _PROMPT, _RESPONSE = "data.max_prompt_length", "data.max_response_length"
@@ -111,15 +112,18 @@ def _unless_changed(finding: Finding, settings: Settings) -> Finding:
     """The finding, no refusal where a program before the launch may have changed the model."""
     path = str(settings.get(f"{MODEL}.path"))
     writer = next((program for program in settings.earlier if program.is_given(path)), None)
-    if writer is None:
+    scaling = next((one.name for one in settings.environment if _SCALING in (one.value or "")), None)
+    if writer is not None:
+        message = _(
+            "{message}, unless {program}, which gets the model's path before, changes its config.json"
+        )
+        message = message.format(message=finding.message, program=writer.name)
+    elif scaling is not None:
+        message = _("{message}, unless what reads {variable} gives the model the rope scaling in it")
+        message = message.format(message=finding.message, variable=scaling)
+    else:
         return finding
-    message = _("{message}, unless {program}, which gets the model's path before, changes its config.json")
-    return replace(
-        finding,
-        severity=Severity.WARNING,
-        message=message.format(message=finding.message, program=writer.name),
-        overrides=(),
-    )
+    return replace(finding, severity=Severity.WARNING, message=message, overrides=())
 
 
 def _findings(settings: Settings, workload: Workload, version: str) -> Iterator[Finding]:
@@ -140,10 +144,25 @@ def _findings(settings: Settings, workload: Workload, version: str) -> Iterator[
                 release=workload.release,
             ),
             keys=[_LENGTH],
-            overrides=[assign(settings, _LENGTH, min(tokens, positions))],
+            overrides=[lifting := _lifting(settings, workload, length)],
+            notes=_notes(lifting),
         )
     elif tokens > positions:
         yield _too_long(settings, workload, cut=version in _CUTS)
+
+
+def _lifting(settings: Settings, workload: Workload, length: int) -> str:
+    """The override that has the engine start: a shorter length, but where the prompts alone are longer."""
+    positions, more = workload.model.max_positions, _more_positions(settings, workload, length)
+    if more and workload.batch.max_prompt_tokens >= positions:
+        return more
+    return assign(settings, _LENGTH, min(workload.batch.sequence_tokens, positions))
+
+
+def _notes(override: str) -> list[str]:
+    if "max_position_embeddings" not in override:
+        return []
+    return [_("vLLM takes it only with {allowed} in the environment").format(allowed=_ALLOWED)]
 
 
 def _refusal(version: str) -> str:
@@ -194,9 +213,7 @@ def _too_long(settings: Settings, workload: Workload, *, cut: bool) -> Finding:
         keys=[_RESPONSE, _PROMPT],
         overrides=overrides,
         severity=Severity.WARNING if cut else None,
-        notes=[_("vLLM takes it only with {allowed} in the environment").format(allowed=_ALLOWED)]
-        if more in overrides
-        else (),
+        notes=_notes(more) if more in overrides else (),
     )
 
 
@@ -214,11 +231,11 @@ def _sentence(*, more: bool) -> str:
     )
 
 
-def _more_positions(settings: Settings, workload: Workload) -> str:
-    """The override that gives the model as many positions as the sequences take; empty where none does."""
+def _more_positions(settings: Settings, workload: Workload, length: int = 0) -> str:
+    """The override that gives the model as many positions as are asked for; empty where none does."""
     if workload.rollout is None or workload.rollout.engine is not RolloutEngine.VLLM:
         return ""
     section = f"{MODEL}.override_config"
     if workload.actor.engine.backend is Backend.MEGATRON:
         section = f"{section}.model_config"
-    return assign(settings, f"{section}.max_position_embeddings", workload.batch.sequence_tokens)
+    return assign(settings, f"{section}.max_position_embeddings", max(workload.batch.sequence_tokens, length))
