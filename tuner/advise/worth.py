@@ -55,8 +55,10 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
         return False  # what a package brings stands in a line of its own, where it is to be pasted at all
     if advice.combination is None and (makes_room(item, advice) or makes_sure(item, advice)):
         return True
-    changes_training = not is_allowed(item.numerics, ())
-    shorter = shortens(item.price, advice.least_gain, at_least=LEAST_GAIN if changes_training else 0.0)
+    sure = LEAST_GAIN if not is_allowed(item.numerics, ()) else 0.0
+    if any(is_uncounted_loss(one.finding) for one in advice.recommendations):
+        sure = max(sure, advice.least_gain)  # the step is longer than is counted, and its shares are less
+    shorter = shortens(item.price, advice.least_gain, at_least=sure)
     return shorter and (advice.combination is None or _adds(item, advice))
 
 
