@@ -192,11 +192,12 @@ def _adds(item: Recommendation, advice: Advice) -> bool:
 def makes_sure(item: Recommendation, advice: Advice) -> bool:
     """Whether a change that costs next to nothing leaves the headroom free for certain.
 
-    The job is expected to fit without it, and is tight: nothing lacks by which the change would be found.
+    The job is expected to fit without it, and may not: nothing lacks by which the change would be found. One
+    that surely fits, with less than the headroom, needs no change.
     """
     estimate, block = advice.estimate, advice.combination
     as_it_is = estimate if block is None else figures(block.workload).estimate
-    tight = not (as_it_is.fits(advice.headroom) and as_it_is.fits_for_certain())
+    tight = not as_it_is.fits_for_certain()
     if item.workload is None or item.price is None or item.yours or item.finding.rule.package or not tight:
         return False
     dear = (item.price.time_change or 0.0) >= LEAST_GAIN
