@@ -30,6 +30,7 @@ _OF_OPTIONS = {
     "--gpus-per-node": "SLURM_GPUS_PER_NODE",  # with the kind, if it is asked for by that
     "--cpus-per-task": "SLURM_CPUS_PER_TASK",
     "--ntasks-per-node": "SLURM_NTASKS_PER_NODE",
+    "--ntasks": "SLURM_NTASKS",
 }
 _DIGITS = 6  # as many as no cluster has nodes
 _GPUS = re.compile(r"(?:([A-Za-z][\w-]*)(?::|$))?([1-9]\d{0,2})?")

@@ -4,8 +4,10 @@ What the nodes are called nobody knows, and no setting hangs on it; how many the
 Source: scontrol(1), ``show hostnames``.
 """
 
+import re
 from collections.abc import Sequence
 
+from tuner.inputs.shell.launches import Launch
 from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.values import Text, text
 
@@ -14,6 +16,8 @@ _SHORT = "hostname"  # scontrol takes its words abbreviated
 _LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
 _NUMBERS = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")
 _MOST = 10_000
+_NODE = "slurm-node-"  # what a node is called here
+_NAME = re.compile(rf"{_NODE}\d+")
 
 
 def printed_hostnames(words: Sequence[Text], scope: Scope) -> Text | None:
@@ -27,4 +31,13 @@ def printed_hostnames(words: Sequence[Text], scope: Scope) -> Text | None:
     number = next((value.string for value in values if isinstance(value, Text)), None)
     if not own or number is None or not number.isdecimal() or not 0 < int(number) <= _MOST:
         return None
-    return text("".join(f"node{index}\n" for index in range(1, int(number) + 1)))
+    return text("".join(f"{_NODE}{index}\n" for index in range(1, int(number) + 1)))
+
+
+def once_for_all_nodes(launches: Sequence[Launch]) -> tuple[Launch, ...]:
+    """The launches without those that a loop starts at the same place on further nodes of one job."""
+    kept: dict[object, Launch] = {}
+    for launch in launches:
+        words = tuple(_NAME.sub(_NODE, str(field.text)) for field in launch.arguments)
+        kept.setdefault((launch.program, launch.location, launch.on_default_path, words), launch)
+    return tuple(kept.values())
