@@ -196,3 +196,12 @@ def test_the_workers_of_several_nodes_have_what_their_ray_has(
 ) -> None:
     script = before + front + PROGRAM.replace("nnodes=1", "nnodes=2") + GPUS
     assert bool(findings(tmp_path, script)) is told
+
+
+@pytest.mark.parametrize("front", ["", "export NCCL_P2P_DISABLE=1\n"])
+def test_the_seconds_of_a_block_are_those_without_what_slows_the_job_down(tmp_path: Path, front: str) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(front + PROGRAM + GPUS)
+    text = " ".join(run("advise", str(file), "--gpu", "h100-sxm").out.split())
+    assert "Paste this" in text
+    assert ("counted as if what CFG197 names were gone" in text) == bool(front)

@@ -76,3 +76,22 @@ def test_a_configuration_stays_one(tmp_path: Path) -> None:
     given = read_given(str(file), ())
     assert given.document is not None
     assert given.document.tree == {"data": {"reward": "python a.b=1"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (
+            "SkyPilot",
+            "resources: {accelerators: A100:1}\nenvs: {CONFIG: a.yaml}\nrun: start --config $CONFIG\n",
+        ),
+        ("Kubernetes", "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: train, command: [start]}]}\n"),
+    ],
+)
+def test_a_job_of_another_program_that_starts_no_trainer_is_no_configuration(
+    name: str, content: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(content)
+    with pytest.raises(InputError, match=f"a job of {name} that starts no program with overrides"):
+        read_given(str(file), ())

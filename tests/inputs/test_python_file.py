@@ -71,3 +71,36 @@ def test_what_starts_nothing_is_refused(content: str, tmp_path: Path) -> None:
     file.write_text(content)
     with pytest.raises(InputError):
         read_given(str(file), ())
+
+
+OPTIONS = f"""
+import argparse, pathlib, subprocess, sys
+ROOT = pathlib.Path(__file__).parent
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", default="models/Qwen3-8B")
+    parser.add_argument("-n", "--rollout-n", type=int, default=4)
+    parser.add_argument("--longest", dest="most", type=int, default=1024)
+    parser.add_argument("--dry-run", action="store_true"); parser.add_argument("--name", default="a run")
+    parser.add_argument("others", nargs="*")
+    args = parser.parse_args()
+    cmd = [
+        sys.executable, "-m", "{PROGRAM}",
+        f"actor_rollout_ref.model.path={{ROOT / args.model}}",
+        f"actor_rollout_ref.rollout.n={{args.rollout_n}}",
+        f"actor_rollout_ref.rollout.max_model_len={{args.most + 2 * args.most}}",
+        f"trainer.experiment_name={{args.name}}",
+        *args.others,
+    ]
+    return subprocess.run(cmd).returncode
+"""
+
+
+def test_options_have_their_defaults_and_the_interpreter_is_python(tmp_path: Path) -> None:
+    read = given(tmp_path, OPTIONS)
+    assert "actor_rollout_ref.rollout.n=4" in read
+    assert "actor_rollout_ref.rollout.max_model_len=3072" in read
+    [model] = [word for word in read if ".model.path=" in word]
+    assert model.endswith("/models/Qwen3-8B")
+    assert read["trainer.experiment_name=a run"] == 17
+    assert "actor_rollout_ref.rollout.n=16" in given(tmp_path, OPTIONS, "args_rollout_n=16")

@@ -47,3 +47,56 @@ def test_the_number_of_nodes_is_what_the_script_asks_for(tmp_path: Path, name: s
 def test_a_range_of_nodes_says_no_number(tmp_path: Path) -> None:
     script = f"#SBATCH --nodes=2-4\npython3 {PPO.format(nodes='${SLURM_NNODES:-5}')}"
     assert nodes_of(tmp_path, script) == 5
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        'N=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | wc -l)',
+        'nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST"); all=($nodes); N=${#all[@]}',
+        "all=( $(scontrol show hostname $SLURM_NODELIST) ); N=${#all[@]}",
+        'mapfile -t all < <(scontrol show hostnames "$SLURM_JOB_NODELIST"); N=${#all[@]}',
+    ],
+)
+def test_the_nodes_that_a_script_has_listed_are_those_that_it_asks_for(tmp_path: Path, counted: str) -> None:
+    script = f"#!/bin/bash\n#SBATCH --nodes=6\n{counted}\npython3 {PPO.format(nodes='$N')}"
+    assert nodes_of(tmp_path, script) == 6
+
+
+def test_the_nodes_of_another_list_stay_unknown(tmp_path: Path) -> None:
+    script = (
+        f"#SBATCH --nodes=6\nN=$(scontrol show hostnames $OF_ALL | wc -l)\npython3 {PPO.format(nodes='$N')}"
+    )
+    assert nodes_of(tmp_path, script) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("--gres=gpu:h100:4", "SLURM_GPUS_ON_NODE"),
+        ("--gpus-per-node=4", "SLURM_GPUS_PER_NODE"),
+        ("--ntasks-per-node=4", "SLURM_NTASKS_PER_NODE"),
+        ("-n 4", "SLURM_NTASKS"),
+    ],
+)
+def test_what_a_node_has_is_what_the_script_asks_for(tmp_path: Path, asked: str, name: str) -> None:
+    script = f"#!/bin/bash\n#SBATCH {asked}\npython3 {PPO.format(nodes=f'${name}')}"
+    assert nodes_of(tmp_path, script) == 4
+
+
+@pytest.mark.parametrize(
+    ("loop", "of_node"),
+    [
+        ('for i in "${!all[@]}"', "--node_rank=$i"),
+        ('for node in "${all[@]}"', "trainer.default_local_dir=/runs/$node"),
+        ("for ((i = 0; i < SLURM_NNODES; i++))", "--node_rank=$i"),
+    ],
+)
+def test_what_is_started_on_each_node_is_one_launch(tmp_path: Path, loop: str, of_node: str) -> None:
+    rank, own = (of_node, "") if of_node.startswith("--") else ("", of_node)
+    program = f"torchrun --nnodes=4 --nproc_per_node=8 {rank} {PPO.format(nodes=4).strip()} {own}"
+    script = (
+        "#!/bin/bash\n#SBATCH --nodes=4\nall=( $(scontrol show hostnames $SLURM_JOB_NODELIST) )\n"
+        f"{loop}; do srun {program} &\ndone\nwait\n"
+    )
+    assert nodes_of(tmp_path, script) == 4

@@ -229,9 +229,9 @@ TIGHT = (
 )
 
 
-@pytest.mark.parametrize(("size", "told"), [(160, True), (64, False)])
+@pytest.mark.parametrize(("size", "told"), [(164, True), (64, False)])
 def test_what_costs_nothing_and_makes_a_tight_job_sure_is_told(size: int, told: bool) -> None:
-    """Logits of 160 sequences leave less than the headroom; those of 128 take as long."""
+    """Logits of 164 sequences may not fit, with the block neither; those of 128 take as long."""
     sizes = [
         f"actor_rollout_ref.{role}.log_prob_micro_batch_size_per_gpu={size}" for role in ("rollout", "ref")
     ]
@@ -239,3 +239,19 @@ def test_what_costs_nothing_and_makes_a_tight_job_sure_is_told(size: int, told: 
     advice, listed = run("advise", *given).out, run("check", *given).out
     assert ("BAT010" in advice.partition("What matters most")[2]) is told
     assert ("advice BAT010" in listed) is told
+
+
+def test_a_job_that_surely_fits_is_told_of_no_headroom() -> None:
+    """vLLM's own fraction of 0.9 leaves less than a tenth of the card, and fits for certain."""
+    words = [word for word in TIGHT if "memory_utilization" not in word]
+    words += [
+        "actor_rollout_ref.rollout.gpu_memory_utilization=0.9",
+        "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=16",
+        "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=16",
+    ]
+    given = ("/dev/null", *words, "--gpu", "8xh100-sxm", "--verl-version", "0.5.0")
+    advice = run("advise", *given).out
+    assert advice.startswith("FITS")
+    assert "less than the headroom" in " ".join(advice.split())
+    assert "ROL002" not in advice.partition("What matters most")[2]
+    assert "ROL002" in run("advise", *given, "--full").out

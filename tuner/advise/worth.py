@@ -55,8 +55,10 @@ def is_worth_a_line(item: Recommendation, advice: Advice) -> bool:
         return False  # what a package brings stands in a line of its own, where it is to be pasted at all
     if advice.combination is None and (makes_room(item, advice) or makes_sure(item, advice)):
         return True
-    changes_training = not is_allowed(item.numerics, ())
-    shorter = shortens(item.price, advice.least_gain, at_least=LEAST_GAIN if changes_training else 0.0)
+    sure = LEAST_GAIN if not is_allowed(item.numerics, ()) else 0.0
+    if any(is_uncounted_loss(one.finding) for one in advice.recommendations):
+        sure = max(sure, advice.least_gain)  # the step is longer than is counted, and its shares are less
+    shorter = shortens(item.price, advice.least_gain, at_least=sure)
     return shorter and (advice.combination is None or _adds(item, advice))
 
 
@@ -190,11 +192,12 @@ def _adds(item: Recommendation, advice: Advice) -> bool:
 def makes_sure(item: Recommendation, advice: Advice) -> bool:
     """Whether a change that costs next to nothing leaves the headroom free for certain.
 
-    The job is expected to fit without it, and is tight: nothing lacks by which the change would be found.
+    The job is expected to fit without it, and may not: nothing lacks by which the change would be found. One
+    that surely fits, with less than the headroom, needs no change.
     """
     estimate, block = advice.estimate, advice.combination
     as_it_is = estimate if block is None else figures(block.workload).estimate
-    tight = not (as_it_is.fits(advice.headroom) and as_it_is.fits_for_certain())
+    tight = not as_it_is.fits_for_certain()
     if item.workload is None or item.price is None or item.yours or item.finding.rule.package or not tight:
         return False
     dear = (item.price.time_change or 0.0) >= LEAST_GAIN

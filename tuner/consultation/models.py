@@ -268,6 +268,11 @@ class Models(Struct, frozen=True):
             name = named_within(text)
             if name is not None:
                 offered.setdefault(name, where)
+        if not offered and not critic and self.given.folder:
+            from tuner.consultation.spoken_models import spoken_model  # for a message alone
+
+            spoken = spoken_model(Path(self.given.folder), _OF_JUDGE)
+            offered = {} if spoken is None else {spoken.name: spoken.where}
         return _("; ").join(
             offer.format(where=where, name=name) for name, where in list(offered.items())[:_MOST_OFFERED]
         )

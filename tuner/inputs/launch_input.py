@@ -166,6 +166,10 @@ def launched(file: Path, script: "Script", words: Sequence[str], number: int | N
     from tuner.inputs.not_followed import not_followed
     from tuner.inputs.settings_file import settings_file
 
+    if len(script.launches) > 1:
+        from tuner.inputs.shell.allocated_nodes import once_for_all_nodes  # of scripts with several
+
+        script = replace(script, launches=once_for_all_nodes(script.launches))
     launch = _chosen(file, script, number)
     place = next(position for position, one in enumerate(script.launches, 1) if one is launch)
     arguments: list[Argument] = []

@@ -23,6 +23,11 @@ _ENVIRONMENTS = ("env", "envs", "environment")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _CELL_MAGIC = re.compile(r"%%(?:bash|sh)\b.*|!", re.ASCII)
 _DEEPEST = 30
+#: Keys that such a file has side by side, and no trainer's configuration.
+_OF_OTHERS = {
+    "SkyPilot": {"resources", "run"},
+    "Kubernetes": {"apiVersion", "kind"},
+}
 
 
 class Piece(Struct, frozen=True, kw_only=True):
@@ -45,6 +50,12 @@ def script_in(document: Document, text: str) -> str | None:
         return None
     environment = "".join(f"export {name}={value}; " for name, value in _variables(document.tree, 0))
     return environment + laid_out(sorted(commands, key=lambda command: command[0].line))
+
+
+def names_other_job(tree: Any) -> str:
+    """What a file is that another program reads to start something; empty for any other file."""
+    keys = {str(key) for key in tree} if isinstance(tree, Mapping) else set()
+    return next((name for name, own in _OF_OTHERS.items() if own <= keys), "")
 
 
 def launching_document(text: str) -> str:

@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from tuner.inputs.manifest import Piece, is_launch, laid_out, on_one_line
 
 _PLAIN = (str, int, float)
-_BARE = re.compile(r"[\w./=:,@%+${}-]+")  # needs no quotes
+_BARE = re.compile(r"[\w./=:,@%+-]+")  # needs no quotes
 _ADDING = ("append", "extend")
+_OPTION, _PARSING = "add_argument", ("parse_args", "parse_known_args")
+_PYTHON = "python3"  # for sys.executable
+_SUMS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/"}
 
 
 def script_in_python(text: str) -> str | None:
@@ -25,6 +28,8 @@ def script_in_python(text: str) -> str | None:
     if not commands:
         return None
     values = "".join(f"export {name}={on_one_line(str(value))}; " for name, value in _constants(statements))
+    for name, value in dict(_option_defaults(statements)).items():  # who starts it may give another
+        values += f"export {name}=${{{name}:-{on_one_line(str(value))}}}; "
     return values + laid_out(sorted(commands, key=lambda command: command[0].line))
 
 
@@ -39,6 +44,44 @@ def _constants(statements: list[ast.AST]) -> Iterator[tuple[str, object]]:
     for name, constants in values.items():
         if len(constants) == 1 and isinstance(next(iter(constants)), _PLAIN) and name.isascii():
             yield name, next(iter(constants))
+
+
+def _option_defaults(statements: list[ast.AST]) -> Iterator[tuple[str, object]]:
+    """What options of the command line are without one, as ``args_model`` for ``args.model``."""
+    calls = [
+        node for node in statements if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
+    options = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == _OPTION]
+    for node in statements if options else ():
+        call = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
+        parsed = call is not None and isinstance(call.func, ast.Attribute) and call.func.attr in _PARSING
+        for holder in _held(node) if parsed and isinstance(node, ast.Assign) else ():
+            for option in options:
+                name, default = _option(option)
+                if name and default is not None:
+                    yield f"{holder}_{name}", default
+
+
+def _held(node: ast.Assign) -> Iterator[str]:
+    """The name of the options: ``args = ...`` or ``args, others = ...``."""
+    target = node.targets[0]
+    first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+    if isinstance(first, ast.Name) and first.id.isascii():
+        yield first.id
+
+
+def _option(call: ast.Call) -> tuple[str, object]:
+    """The name under which an option is kept, and its default where that is a plain value."""
+    flags = [
+        word.value for word in call.args if isinstance(word, ast.Constant) and isinstance(word.value, str)
+    ]
+    long = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
+    given = {word.arg: word.value for word in call.keywords}
+    name, default = given.get("dest"), given.get("default")
+    kept = name.value if isinstance(name, ast.Constant) else long.lstrip("-").replace("-", "_")
+    plain = isinstance(default, ast.Constant) and isinstance(default.value, _PLAIN)
+    known = str(kept).isascii() and str(kept).isidentifier()
+    return str(kept) if known else "", default.value if isinstance(default, ast.Constant) and plain else None
 
 
 def _commands(statements: list[ast.AST]) -> Iterator[list[Piece]]:
@@ -107,19 +150,39 @@ def _string_template(node: ast.AST) -> str | None:
     """A string with ``${name}`` for what it has to be filled with; None for anything else."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.executable":
+        return _PYTHON
     if not isinstance(node, ast.JoinedStr):
         return None
-    parts = (
-        str(part.value) if isinstance(part, ast.Constant) else f"${{{_name(part)}}}" for part in node.values
-    )
+    parts = (str(part.value) if isinstance(part, ast.Constant) else _filled(part) for part in node.values)
     return "".join(parts)
+
+
+def _filled(part: ast.expr) -> str:
+    """What the shell fills in for an expression: a variable, a path below one, or a sum of whole numbers."""
+    inner = part.value if isinstance(part, ast.FormattedValue) else part
+    if not isinstance(inner, ast.BinOp):
+        return str(inner.value) if isinstance(inner, ast.Constant) else f"${{{_name(inner)}}}"
+    if isinstance(inner.op, ast.Div):
+        return f"{_filled(inner.left)}/{_filled(inner.right)}"
+    total = _sum(inner)
+    return f"${{{_name(inner)}}}" if total is None else f"$(({total}))"
+
+
+def _sum(node: ast.expr) -> str | None:
+    """A sum or product of names and whole numbers as the shell has it; None for anything else."""
+    if isinstance(node, ast.BinOp):
+        sign, left, right = _SUMS.get(type(node.op)), _sum(node.left), _sum(node.right)
+        return None if sign is None or left is None or right is None else f"({left} {sign} {right})"
+    if isinstance(node, ast.Constant):
+        return str(node.value) if type(node.value) is int else None
+    return _name(node) if isinstance(node, ast.Name | ast.Attribute) else None
 
 
 def _name(part: ast.expr) -> str:
     """A name of the shell for an expression: ``args.model`` is ``args_model``."""
-    inner = part.value if isinstance(part, ast.FormattedValue) else part
     written = "".join(
-        letter if letter.isascii() and letter.isalnum() else "_" for letter in ast.unparse(inner)
+        letter if letter.isascii() and letter.isalnum() else "_" for letter in ast.unparse(part)
     )
     return written if written[:1].isalpha() else f"_{written}"
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _PROGRAM = re.compile(r"\b(?:python[\d.]*|torchrun|debugpy)\b")
 _ASSIGNED = re.compile(r"[A-Za-z_]\.\w+=")
+_OTHER_KEYS = frozenset({"run", "apiVersion"})  # of files that another program reads
 _RECORD = ".jsonl"  # of a record in one file; few inputs end so, and the others need not load its reader
 _BUNDLE = ".json"  # of a bundle
 
@@ -169,6 +170,7 @@ def _of_yaml(
             return started
     document = parse_yaml(text, source=config)
     expect_tabs_as_hydra(text, source=config)
+    _refuse_other_job(document, config)
     file = run_configuration(document)
     if file is not None:
         remarks, document = (*remarks, _source_remark(file, Path(config))), read_yaml(file)
@@ -185,6 +187,26 @@ def _of_yaml(
         log=log,
         folder=folder_of(document.source),
     )
+
+
+def _refuse_other_job(document: Document, config: str) -> None:
+    """Refuse a file that has another program start something that is no trainer with overrides.
+
+    Raises:
+        InputError: it is one.
+    """
+    if not _OTHER_KEYS.isdisjoint(map(str, document.tree)):
+        from tuner.inputs.manifest import names_other_job  # of few files
+
+        name = names_other_job(document.tree)
+        if name:
+            raise InputError(
+                _(
+                    "a job of {name} that starts no program with overrides, as far as it can be followed"
+                ).format(name=name),
+                location=Location(source=config),
+                hint=_("give a file with all settings, the log of a run, or the overrides themselves"),
+            )
 
 
 def _started_by(config: str, text: str, words: Sequence[str], launch: int | None) -> UserInput | None:

@@ -26,6 +26,12 @@ _MEMORY = re.compile(r"(\d{1,9})([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"K": KIB, "": MIB, "M": MIB, "G": GIB, "T": 1024 * GIB}
 _MOST_MEMORY = 1024**5  # bytes; no node has more
 _NUMBER_OF_NODES = ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")
+_OF_OPTIONS = {
+    "--gpus-per-node": "SLURM_GPUS_PER_NODE",  # with the kind, if it is asked for by that
+    "--cpus-per-task": "SLURM_CPUS_PER_TASK",
+    "--ntasks-per-node": "SLURM_NTASKS_PER_NODE",
+    "--ntasks": "SLURM_NTASKS",
+}
 _DIGITS = 6  # as many as no cluster has nodes
 _GPUS = re.compile(r"(?:([A-Za-z][\w-]*)(?::|$))?([1-9]\d{0,2})?")
 
@@ -106,13 +112,22 @@ def _cpus(asked: Mapping[str, _SbatchOption], gpus: SlurmGpus) -> int | None:
 
 
 def slurm_variables(text: str) -> Mapping[str, str]:
-    """The variables that Slurm gives a script by what its lines ask for: the number of nodes.
+    """The variables that Slurm gives a script by what its lines ask for: the nodes, and what each has.
 
-    Source: sbatch(1), ``SLURM_JOB_NUM_NODES`` "(and SLURM_NNODES for backwards compatibility)".
+    Source: sbatch(1), ``SLURM_JOB_NUM_NODES`` "(and SLURM_NNODES for backwards compatibility)",
+    ``SLURM_GPUS_ON_NODE``, and those that are "only set if" an option is: ``SLURM_GPUS_PER_NODE`` ...
     """
-    nodes = _options(text).get("--nodes")
-    known = nodes is not None and nodes.value.isdecimal() and len(nodes.value) < _DIGITS
-    return dict.fromkeys(_NUMBER_OF_NODES, nodes.value) if nodes is not None and known else {}
+    asked, gpus = _options(text), slurm_gpus(text)
+    nodes = asked.get("--nodes")
+    given: dict[str, str] = {}
+    if nodes is not None and nodes.value.isdecimal() and len(nodes.value) < _DIGITS:
+        given |= dict.fromkeys(_NUMBER_OF_NODES, nodes.value)
+    if gpus is not None and gpus.per_node is not None:
+        given["SLURM_GPUS_ON_NODE"] = str(gpus.per_node)
+    for name, variable in _OF_OPTIONS.items():
+        if name in asked and "$" not in asked[name].value:
+            given[variable] = asked[name].value
+    return given
 
 
 def _options(text: str) -> Mapping[str, _SbatchOption]:

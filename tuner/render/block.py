@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tuner.advise import Advice, Combination, Contribution, Verdict
+from tuner.advise.worth import is_uncounted_loss
 from tuner.consultation.premises import OPTIONS
 from tuner.counted import counted
 from tuner.findings import Severity
@@ -110,7 +111,16 @@ def _outcome(advice: Advice, together: Combination, left_out: Sequence[LeftOut])
         compared = _compared(advice, same=same_time(before_s, after.seconds), change=together.change)
         words.append(compared.format(change=seconds_change(before_s, after, together.change, gpu)))
         words += assumed_lengths(advice.workload)
+        words += _without_losses(advice)
     return clauses(words)
+
+
+def _without_losses(advice: Advice) -> Iterator[str]:
+    """The words for seconds of a job that something slows down, which is not counted among them."""
+    losses = (one.finding for one in advice.recommendations if is_uncounted_loss(one.finding))
+    codes = list(dict.fromkeys(finding.rule.code for finding in losses if not finding.only_in))
+    if codes:
+        yield _("counted as if what {codes} names were gone").format(codes=listed(codes))
 
 
 def _on_assumed_card(advice: Advice, most: int) -> Iterator[str]:

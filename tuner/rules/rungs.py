@@ -229,12 +229,21 @@ def entropy_in_chunks(workload: Workload, phase: Phase) -> Workload:
 
 def head_fused(workload: Workload, phase: Phase) -> Workload:
     """Log-probabilities and entropy without the logits ever existing."""
-    head = workload.actor.head
-    ascend = workload.cluster.gpu.is_ascend  # Triton's kernel is CUDA's
-    kinds = [kind for kind in head.fusable if not (ascend and kind is HeadKind.FUSED_TRITON)]
-    if phase in CRITIC_PHASES or head.kind is not HeadKind.LOGITS or not kinds:
+    kind = _fused_kind(workload)
+    if phase in CRITIC_PHASES or workload.actor.head.kind is not HeadKind.LOGITS or kind is None:
         return workload
-    return with_head(workload, kind=kinds[0])
+    return with_head(workload, kind=kind)
+
+
+def fuses_exactly(workload: Workload) -> bool:
+    """Whether the fused head that there is, if any, gives the log-probabilities that logits give."""
+    return _fused_kind(workload) not in workload.actor.head.rounding
+
+
+def _fused_kind(workload: Workload) -> HeadKind | None:
+    ascend = workload.cluster.gpu.is_ascend  # Triton's kernel is CUDA's
+    kinds = (kind for kind in workload.actor.head.fusable if not (ascend and kind is HeadKind.FUSED_TRITON))
+    return next(kinds, None)
 
 
 def activations_offloaded(workload: Workload, phase: Phase) -> Workload:

@@ -98,6 +98,10 @@ class Streams:
         output = command_output(str(words[0]).rpartition("/")[2], words[1:], self.given)
         if output is None:
             output = self._path(words, place)
+        if output is None and str(words[0]) == "scontrol":
+            from tuner.inputs.shell.allocated_nodes import printed_hostnames  # of jobs under Slurm
+
+            output = printed_hostnames(words, self._shell.scope)
         if output is None:
             output = printed_by_machine(words, self._shell.scope.machine, place, self.given)
         if output is None:
@@ -180,7 +184,7 @@ class Streams:
             elif child.type == "herestring_redirect":
                 self.given = text(self._shell.expander().expand_to_string(child.named_children[-1]), "\n")
             elif child.type == "file_redirect" and any(part.type == "<" for part in child.children):
-                self.given = None
+                self.given = self._of_process(child.children[-1])
         try:
             status = self._shell.run_all([node.children[0], *behind])
             if into is not None and not behind:
@@ -193,6 +197,13 @@ class Streams:
         line = " ".join(self._shell.source.written(node).split())
         place = self._shell.source.location(node)
         return self._shell.scope.decide(UndecidedPart(kind=UndecidedKind.STATUS, text=line, location=place))
+
+    def _of_process(self, node: Node) -> Text | None:
+        """What the commands of ``< <(...)`` print; None for a file, and where that is not wholly known."""
+        if node.type != "process_substitution":
+            return None
+        output = self.substituted(node)
+        return None if output.string is None else text(output, "\n")
 
     def _write(self, redirect: Node) -> None:
         """Note what a redirected command has printed as the text of a file."""

@@ -5,6 +5,7 @@ What it checks
 
 A pass of the actor, its reference or the critic is over the limit with one sequence at a time, recomputation, a fused head and offloaded activations, and Ulysses sequence parallelism needs less.
 The proposal is the smallest number of GPUs per sequence that fits, with one sequence as the budget.
+A fused head that rounds log-probabilities, as PyTorch's does before verl 0.8.0, makes the training another: it does not count among the cheaper ways.
 Actor and reference get the same number; the critic has one of its own, and keeps it where its passes fit.
 
 Why it matters
@@ -37,7 +38,7 @@ from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.rules.case import Case
 from tuner.rules.ladder import due_phases
-from tuner.rules.rungs import CRITIC_PHASES, engine_of
+from tuner.rules.rungs import CRITIC_PHASES, engine_of, fuses_exactly, head_fused
 from tuner.rules.sequence_sharing import sequence_shared, sequence_splits, split_over
 from tuner.rules.wording import over
 from tuner.workload import Phase, Workload
@@ -55,12 +56,15 @@ RULE = Rule(
 def check(case: Case) -> Finding | None:
     """Share sequences between as few GPUs as are enough, in the critic apart from the others."""
     workload = case.workload
-    phases = due_phases(case, sequence_shared)
+    # A head that makes the training another is no cheaper way, however much it frees.
+    but = () if fuses_exactly(workload) else (head_fused,)
+    phases = due_phases(case, sequence_shared, but=but)
     if not phases:
         return None
     proposal = _all_shared(case, workload, phases)
     # Sizes that divide the new number of ranks can make it due in the other model as well.
-    proposal = _all_shared(case, proposal, due_phases(case.with_workload(proposal), sequence_shared))
+    further = due_phases(case.with_workload(proposal), sequence_shared, but=but)
+    proposal = _all_shared(case, proposal, further)
     ranks = engine_of(proposal, phases[0]).parallel.ulysses
     return Finding(
         rule=RULE,

@@ -130,7 +130,8 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
     * The forward pass for text takes no images: a model with a tower needs one of its own, see
       :func:`fused_drops_images`.
     * The sum of squared probabilities needs all logits.
-    * The workers of a copy may need what the model's own forward pass takes or gives.
+    * The workers of a copy may need what the model's own forward pass takes or gives, and those of one from
+      before 0.4.0 have no fused head.
     * Fine-tuning before 0.7.1 gives the model a fused forward pass and reads logits from it all the same.
     * Triton's kernel came with 0.4.1. It takes widths in multiples of 128; before 0.7.1 it counts columns
       beyond the vocabulary unless that is a multiple of 1024 (verl #5349).
@@ -141,6 +142,8 @@ def _fusable(context: HeadContext) -> tuple[HeadKind, ...]:
     if not engine.packed or find_architecture(model.architecture).transforms_logits:
         return ()
     if source.flag("actor.squares") or source.copy.has_own_forward:
+        return ()
+    if source.key("model.fused_head") is None:
         return ()
     if _ours(source):
         return (HeadKind.FUSED_TUNER,)
