@@ -1,8 +1,10 @@
 """Version numbers of released packages: compared with each other, and looked up where one is installed."""
 
 import re
+import sys
 from functools import lru_cache
 from importlib.util import find_spec
+from pathlib import Path
 
 VERSION = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){0,9})(?:[.\-_+]?[a-zA-Z].*)?")
 
@@ -42,10 +44,23 @@ def installed_version(package: str) -> str | None:
     """The version of an installed package, None where there is none or its version is no number."""
     if find_spec(package) is None:
         return None
-    from importlib.metadata import PackageNotFoundError, version  # 20 ms
+    from importlib.metadata import PackageNotFoundError, distributions, version  # 20 ms
 
-    try:
-        installed = version(package)
-    except PackageNotFoundError:
-        return None
+    if _is_built_here(package):
+        elsewhere = next(iter(distributions(name=package, path=sys.path[1:])), None)
+        installed = "" if elsewhere is None else elsewhere.version
+    else:
+        try:
+            installed = version(package)
+        except PackageNotFoundError:
+            return None
     return installed if is_version(installed) else None
+
+
+def _is_built_here(package: str) -> bool:
+    """Whether a build left metadata of a package in the folder that ``python -m`` is called in.
+
+    Python looks there first; a checkout that has been built is no installation.
+    """
+    first = Path(next(iter(sys.path), ""))
+    return first.absolute() == Path.cwd() and (first / f"{package}.egg-info").is_dir()

@@ -40,6 +40,17 @@ def test_no_pin_of_gpus_is_taken(launch: str, tmp_path: Path) -> None:
     assert premises(tmp_path, launch)["engine"] == "vLLM 0.11.0"
 
 
+@pytest.mark.parametrize(
+    ("beside", "taken"),
+    [("| vLLM-ascend | 0.11.0rc1 |", True), ("pip install torch_npu==2.7.1", True), ("CANN 8.5.0", False)],
+)
+def test_a_readme_that_lists_packages_of_such_cards_tells_the_engine(
+    beside: str, taken: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "README.md").write_text(f"| Package | Version |\n|---|---|\n| vLLM | 0.11.0 |\n{beside}\n")
+    assert (premises(tmp_path, BY_DEVICE)["engine"] == "vLLM 0.11.0") is taken
+
+
 @pytest.mark.parametrize("launch", [LAUNCH, f"export CUDA_VISIBLE_DEVICES=0,1\n{BY_VARIABLE}"])
 def test_a_launch_for_gpus_takes_them_as_before(launch: str, tmp_path: Path) -> None:
     stated = premises(tmp_path, launch)

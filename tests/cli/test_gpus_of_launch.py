@@ -376,3 +376,15 @@ def test_what_refuses_a_launch_is_asked_of_its_own_number(
     listed = run("check", str(script), "--gpu", gpu, "--verl-version", "0.4.1").out
     milder = "on 8 GPUs of a node; the launch itself asks for 4" in " ".join(listed.split())
     assert milder is (gpu.startswith("8") and not refused)
+
+
+@pytest.mark.parametrize(("device", "refused"), [("cuda", True), ("npu", False), ("hpu", False)])
+def test_ray_is_told_of_no_gpus_where_the_job_has_another_device(
+    device: str, refused: bool, tmp_path: Path
+) -> None:
+    script = f"{PPO} +ray_kwargs.ray_init.num_gpus=0 trainer.device={device} trainer.n_gpus_per_node=1"
+    script += " actor_rollout_ref.rollout.tensor_model_parallel_size=1\n"
+    (tmp_path / "run.sh").write_text(script)
+    given = ("--gpu", "h100-sxm", "-f", "json", "--verl-version", "0.9.1")
+    answer = json.loads(run("advise", str(tmp_path / "run.sh"), *given).out)
+    assert ("CFG201" in {finding["code"] for finding in answer["findings"]}) is refused

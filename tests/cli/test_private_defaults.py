@@ -501,6 +501,8 @@ def test_keys_of_the_copy_alone_are_said_not_to_be_modelled(repository: Path) ->
     assert f"not modelled: keys of {repository.name}/verl alone: {names} and 2 more" in shown
     keys = answer(script)["premises"]["keys_of_copy"]
     assert keys == [f"agent_group.k{number}" for number in range(8)]
+    full = run("advise", script, "--gpu", "h100-sxm", "--full").out
+    assert "  not modelled keys of " in full, "a name longer than its column keeps a space behind it"
 
 
 def test_a_key_of_the_copy_that_is_set_to_what_it_has_anyway_is_not_named(repository: Path) -> None:

@@ -516,3 +516,22 @@ def test_a_script_that_ends_itself_before_the_launch_is_told_where(
     assert result.code == 2
     assert said in result.err
     assert ("give the arguments" in result.err) is (before != "exit 1")
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [
+        ("/weights/Wan-AI/Wan2.2-T2V-A14B", True),
+        ("black-forest-labs/FLUX.1-dev/transformer", True),
+        ("/models/Qwen/Qwen-Image", True),
+        ("/models/qwen-imagined", False),
+        ("/models/swan2.1-chat", False),
+    ],
+)
+def test_a_model_that_generates_by_diffusion_is_called_so(path: str, is_one: bool, tmp_path: Path) -> None:
+    """What lies near its name is another kind of model, and none to give instead."""
+    script = tmp_path / "run.sh"
+    script.write_text(f"python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path={path}\n")
+    result = run("advise", str(script), "--gpu", "h100-sxm")
+    assert ("images or video by diffusion" in result.err) is is_one, result.err
+    assert ("--model" in result.err) is not is_one

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,19 @@ def test_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "version", {"verl": "0.7.1.post2"}.__getitem__)
     assert RELEASES.choose(None).version == "0.7.1"
     assert RELEASES.choose(None).reason == "verl 0.7.1.post2 is installed"
+
+
+def test_a_checkout_that_was_built_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its folder is the first that Python takes packages from where ``python -m tuner`` is called in it."""
+    (tmp_path / "verl").mkdir()
+    (tmp_path / "verl" / "__init__.py").touch()
+    (tmp_path / "verl.egg-info").mkdir()
+    told = "Metadata-Version: 2.1\nName: verl\nVersion: 0.5.0.dev0\n"
+    (tmp_path / "verl.egg-info" / "PKG-INFO").write_text(told)
+    monkeypatch.chdir(tmp_path)
+    without = RELEASES.choose(None)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert RELEASES.choose(None) == without
 
 
 def test_no_module_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,8 +189,14 @@ def _bundled(path: str) -> FoundConfig:
     config = _find_in_profiles(name) or _contained(path)
     if config is not None:
         return config
-    from tuner.models.unmodelled_names import unmodelled_type  # most names are found
+    from tuner.models.unmodelled_names import generates_by_diffusion, unmodelled_type  # most names are found
 
+    if generates_by_diffusion(path):
+        raise UnsupportedError(
+            _(
+                "{path!r} is a model that generates images or video by diffusion, which is not modelled"
+            ).format(path=path)
+        )
     model_type = unmodelled_type(name)
     if model_type is not None and find_architecture(model_type).read is None:
         raise UnsupportedError(

@@ -78,7 +78,7 @@ def _entry(part: Entry, terminal: Terminal) -> Iterator[str]:
 def _facts(part: Facts, terminal: Terminal) -> Iterator[str]:
     indent = " " * (part.width + len(_STEP))
     for name, text in part.rows:
-        yield prose(text, terminal, indent=indent, first=_STEP + left(name, part.width))
+        yield prose(text, terminal, indent=indent, first=_STEP + left(f"{name} ", part.width))
 
 
 def _table(part: Table, terminal: Terminal) -> Iterator[str]:

@@ -52,6 +52,8 @@ _BUILT_FOR = re.compile(r"flash[_-]attn-[\w.]+\+cu\d+torch(\d+\.\d+)")
 #: What is installed for an Ascend card, by the name of a file or by what it installs: no CUDA card runs that.
 _OF_OTHER_CARDS = re.compile(r"npu|ascend", re.IGNORECASE)
 _FOR_OTHER_CARDS = re.compile(r"vllm[-_]ascend|torch[-_]npu")
+#: One of these with its version, in a README: ``| vLLM-ascend | 0.11.0rc1 |``.
+_WITH_OTHER_CARDS = re.compile(r"(?:vllm[-_]ascend|torch[-_]npu)[\s`*|:=v]{1,12}\d", re.IGNORECASE)
 #: Makes or enters an environment, from which on commands install into it.
 _ENVIRONMENT = re.compile(
     r"^.*?\b(?:(?:conda|mamba|micromamba)\s+(?:create\b.*?(?:-n|--name)|activate)[ =]"
@@ -107,13 +109,25 @@ def pins_in(folder: Path, package: str, *, images: bool = True) -> Iterator[Pack
 
 
 def pins_for_other_cards(folder: Path, package: str) -> Iterator[PackagePin]:
-    """What the scripts and images of a folder that install for an Ascend card pin."""
+    """What the scripts, images and READMEs of a folder that speak of an Ascend card's packages pin."""
     for names in _NAMED_IN:
         for file in files_like(folder, names):
             text, place = _text(file), f"{folder.name}/{file.relative_to(folder)}"
             if _is_for_other_cards(file, text):
                 pinned = _versions(text, package, image=names in _IMAGES)
                 yield from (PackagePin(version=version, file=place) for version in pinned)
+    for file in files_like(folder, _READMES):
+        text, place = _text(file), f"{folder.name}/{file.relative_to(folder)}"
+        if _WITH_OTHER_CARDS.search(text) is not None:  # beside it stands what goes with it on these cards
+            named = _told_in(text, package)
+            yield from (PackagePin(version=one, file=place) for one in named if len(set(named)) == 1)
+
+
+def _told_in(text: str, package: str) -> list[str]:
+    """The versions of a package that a README installs, else lists."""
+    if not _may_name(text, package):
+        return []
+    return list(_versions(text, package, image=False)) or _versions_in(_LISTED, package, text)
 
 
 def _is_for_other_cards(file: Path, text: str) -> bool:

@@ -19,7 +19,10 @@ from tuner.trainers.verl.releases import BUNDLED
 from tuner.units import MIB
 
 _BESIDE = ("*.sh", "*.py")  # of the launch's own folder
-_AROUND = ("README*", "*.md", "requirements*.txt", "docs/*.md", "config/*.yaml", "configs/*.yaml", "src/*.py")
+_AROUND = (
+    *("README*", "*.md", "requirements*.txt", "docs/*.md", "config/*.yaml", "configs/*.yaml", "src/*.py"),
+    *("*install*.sh", "scripts/*install*.sh"),
+)
 #: ``verl 0.5.0``, ``verl==0.8.x``, ``**verl** v0.9``, ``verl version: v0.7.1``; what is compared or left open
 #: names no release. Behind a thing of verl's it stands in brackets: ``verl interaction interface (v0.5.0)``.
 #: ``0.8.0.dev0`` is what became 0.8.0, whose checks hold of a copy that says so as well.
@@ -29,6 +32,11 @@ _SPOKEN = re.compile(
     r"|(?:\s(?:agent|api|code|dataset|framework|interaction|interface|loop|reward|tool|trainer|training)s?){1,3}\s\()"
     r"v?(?P<version>\d+\.\d+(?:\.\d+(?:\.post\d+)?)?)(?:\.[x*]|(?P<dev>\.dev\d*))?(?![\w+]|\.\w|\s?(?:or|and)\s(?:newer|later|above))",
     re.IGNORECASE | re.ASCII,
+)
+#: A link into the tree of a release, and the name of its archive: ``verl/blob/v0.5.0/``, ``verl-0.5.0``.
+_LINKED = re.compile(
+    r"(?:(?:https?://)?github\.com/(?:volcengine|verl-project)/verl/(?:blob|tree)/v|(?<![\w/.@-])verl-v?)"
+    r"(?P<version>\d+\.\d+\.\d+(?:\.post\d+)?)(?![\w+]|\.\w)"
 )
 #: What a page shows is not said by it: an answer of a program may speak of any release.
 _SHOWN = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.MULTILINE | re.DOTALL)
@@ -96,6 +104,7 @@ def _spoken_in(file: Path) -> _Spoken:
         text = read_bytes(file, most=MIB).decode("utf-8", "replace") if is_there(file, Path.is_file) else ""
     except InputError:
         return _Spoken()
+    text = _LINKED.sub(r"(verl \g<version>", text)  # what is adapted from a release runs with it
     text = _SHOWN.sub("", text) if file.suffix == ".md" else text
     versions, between, without = list[str](), list[str](), set[str]()
     for match in _SPOKEN.finditer(text):

@@ -15,6 +15,7 @@ When it does not apply
 ----------------------
 A script that starts Ray by itself (``ray start``), hands the job to one (``ray job submit``), or names its address (``RAY_ADDRESS``, ``ray_kwargs.ray_init.address``): that one has the devices of its own start.
 Jobs of several nodes, for which Ray has to run before.
+``ray_kwargs.ray_init.num_gpus`` of a job for another device (``trainer.device``): Ray has a resource of its own for that.
 Devices that only a run would tell.
 
 Sources
@@ -58,6 +59,7 @@ GUARDS = (CodeGuard(words="get_placement_groups ready pgs ray get", fails=True, 
 
 _PER_NODE, _NODES = "trainer.n_gpus_per_node", "trainer.nnodes"
 _NUMBER = "ray_kwargs.ray_init.num_gpus"
+_DEVICE = "trainer.device"
 _HANDED_ON = Releases(since="0.6.0")  # with all of ``ray_init``: ``trainer/main_ppo.py:61-66``
 _ADDRESSES = ("ray_kwargs.ray_init.address", "ray_init.address")
 
@@ -147,6 +149,9 @@ def _shown(settings: Settings, version: str) -> Count | None:
     number, origin = settings.get(_NUMBER), settings.origin(_NUMBER)
     place = None if origin is None else origin.location
     if version not in _HANDED_ON or not isinstance(number, int) or place is None:
+        return settings.shown_gpus
+    # other devices are no GPUs to Ray: a launch for them may well name none
+    if settings.get(_DEVICE) not in (None, "cuda"):
         return settings.shown_gpus
     told = Count(value=number, text=f"{_NUMBER}={number}", location=place)
     shown = settings.shown_gpus
