@@ -11,7 +11,7 @@ from tuner.check import judging_many
 from tuner.cli import fix_report
 from tuner.review import many, result_store
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 CONFIG = Path(__file__).parent / "configs" / "grpo.yaml"
 JOB = """\

@@ -11,7 +11,7 @@ from tuner.memory.megatron.layers import attention_bytes, layer_bytes, mlp_bytes
 from tuner.model_shape import QueryKeyNorm
 from tuner.units import GIB
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 FILE = "verl-main-examples.jsonl"
 PAGE = (ROOT / "docs" / "validation" / "verl-examples.rst").read_text(encoding="utf-8")

@@ -43,7 +43,7 @@ from tuner.trainers.workload_part import WorkloadPart
 from tuner.units import MIB
 from tuner.workload import Attention, Backend, Checkpointing, HeadKind, Workload
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 TABLES: tuple[tuple[Field[Any], ...], ...] = (
     *(BATCH, ACTOR, BATCHING, HEAD, ROLLOUT, SYNC),
