@@ -141,6 +141,14 @@ def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
+@pytest.fixture
+def plans_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that several formats show is made once."""
+    from tests.cli.plans_kept import remembered  # few tests plan
+
+    monkeypatch.setattr("tuner.consultation.planning.plan_answer", remembered)
+
+
 def _case(item: pytest.Item) -> str:
     return item.nodeid.partition("[")[2]
 

@@ -15,7 +15,7 @@ from tuner.cli.premise_options import ANNOTATIONS
 from tuner.consultation.premises import Premises
 from tuner.render.json_text import json_text
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 CONFIG = str(ROOT / "docs/examples/qwen2.5-7b-grpo.yaml")
 PREMISES = ("--gpu", "8xh100-sxm", "--verl-version", "0.9.1", "--isolated")

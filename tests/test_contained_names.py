@@ -9,7 +9,7 @@ from tests.cli.runner import run
 from tuner.errors import InputError
 from tuner.models import find_model, model_names, named_within
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 JOB = (
     "algorithm.adv_estimator=grpo",

@@ -14,7 +14,7 @@ from tuner.memory.failed_allocation.tensors import tensors
 from tuner.models import find_model
 from tuner.workload import HeadKind, Lora
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 JUDGED = [*FIT, *OUT_OF_MEMORY, *OUT_OF_HOST_MEMORY]
 FITS = {("fits", None), ("may_not_fit", "nothing_else"), ("may_not_fit", "doubt")}

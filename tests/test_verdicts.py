@@ -14,7 +14,7 @@ from tests.corpus import launches
 from tuner.advise import Condition, Verdict
 from tuner.render.verdict_words import word
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 ROOT = Path(__file__).parents[1]
 CATALOGUES = ROOT / "locale" / "zh_CN" / "LC_MESSAGES"

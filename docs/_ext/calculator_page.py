@@ -14,9 +14,8 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 from sphinx.writers.html5 import HTML5Translator
 
-from calculator import answer, form, javascript, plan_tab
+from calculator import answer, form, plan_tab
 from calculator.form import AMOUNTS, CHOICES, Amount, Choice
-from kept_answers import cached_answer
 from tuner.render.bars import PARTS
 from tuner.render.picture import colour
 from worded import Worded
@@ -185,12 +184,6 @@ def _form(said: Mapping[str, str]) -> str:
 # -- the page ---------------------------------------------------------------------------------
 
 
-@cached_answer(words=False)
-def memory_script() -> str:
-    """The memory model as a script."""
-    return javascript.script(answer.traced())
-
-
 def page_data(said: Mapping[str, str]) -> dict[str, object]:
     """What the page's own script is told."""
     return {
@@ -227,7 +220,7 @@ def _visit(writer: HTML5Translator, node: CalculatorForm) -> None:
     said = node["words"]
     folder = Path(writer.builder.outdir, "_static")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / SCRIPTS[0]).write_text(memory_script(), encoding="utf-8")
+    (folder / SCRIPTS[0]).write_text(answer.memory_script(), encoding="utf-8")
     writer.body.append(
         f'<div class="calculator">{_tabs(said)}'
         f'<section id="calc-panel-memory" aria-label="{escape(said["tab:memory"])}">'

@@ -12,6 +12,8 @@ from kept_answers import cached_answer
 from tests.tables import Base, Table, given, table
 from tuner import language
 from tuner.advise import Recommendation, Verdict, judgement
+from tuner.advise.differences import with_conflicts
+from tuner.advise.pricing import rank
 from tuner.consultation.consult import consult
 from tuner.consultation.premises import Premises
 from tuner.consultation.result import Consultation
@@ -55,6 +57,7 @@ class Gain(Struct, frozen=True, kw_only=True):
 def ask(base: Base, overrides: Sequence[str]) -> Consultation:
     """The program's answer to a base with overrides: over an empty file, or in a script of its trainer.
 
+    Nothing is to be pasted of it as a whole, which takes as long to choose as everything else.
     Where the base lies in this repository, so does the file, where no build looks for its sources.
     """
     premises = Premises(gpu=base.gpu, verl_version=base.version, engine_version=base.engine_version)
@@ -66,13 +69,19 @@ def ask(base: Base, overrides: Sequence[str]) -> Consultation:
             file.write(shlex.join(["python3", "-m", base.program, *keys]))
             file.flush()
             keys = []
-        return consult(file.name, keys, premises, zero_advantage_ratio=base.zero_advantage_ratio)
+        ratio = base.zero_advantage_ratio
+        return consult(file.name, keys, premises, zero_advantage_ratio=ratio, block=False)
 
 
 def entry(answer: Consultation, name: str) -> Recommendation | None:
-    """What the answer says by this rule."""
-    matching = (item for item in answer.advice.recommendations if item.finding.rule.name == name)
-    return next(matching, None)
+    """What the answer says by this rule, and the rules that it stands against, as advice names them."""
+    advice = answer.advice
+    case = Case.of(advice.workload, headroom=advice.headroom)
+    stopping = [item for item in advice.recommendations if item.finding.refuses]
+    others = [item for item in advice.recommendations if not item.finding.refuses]
+    others.sort(key=lambda item: rank(case, item.finding, item.workload))
+    told = (*stopping, *with_conflicts(advice.workload, others))
+    return next((item for item in told if item.finding.rule.name == name), None)
 
 
 @cached_answer(words=False)

@@ -6,7 +6,10 @@ that ends with another exit status than the page says fails the build.
 
 import json
 import re
-from typing import ClassVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+from unittest.mock import patch
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -14,8 +17,10 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
-from docs.tools.program import run
+from docs.tools.program import run_here
 from kept_answers import cached_answer
+from tuner import language
+from tuner.consultation import planning
 
 COLUMNS = 88  # what a page shows without scrolling
 # A word of a command line with its quotation marks, which no line is broken between.
@@ -76,8 +81,40 @@ class Run(SphinxDirective):
 @cached_answer(words=True)
 def ran(command: str) -> tuple[int, str]:
     """The exit status of a command, and what it prints."""
-    result = run(command, columns=COLUMNS)
-    return result.returncode, result.stdout
+    with plans_kept(language.chosen()):
+        return run_here(command, columns=COLUMNS)
+
+
+@cached_answer(words=False)
+def numbers_of_plan(command: str) -> dict[str, Any]:
+    """What a plan says as JSON, of which only the numbers are for a reader of any language."""
+    with plans_kept(*_planned):  # one that a page shows in its language has the same
+        status, printed = run_here(f"{command} --output-format json", columns=COLUMNS)
+    if status:
+        raise ValueError(f"{command}: {printed}")
+    numbers: dict[str, Any] = json.loads(printed[printed.index("{") :])
+    return numbers
+
+
+_planned: dict[str, dict[str, planning.PlanAnswer]] = {}  # by language and by what was asked
+_plan_answer = planning.plan_answer
+
+
+@contextmanager
+def plans_kept(*languages: str) -> Iterator[None]:
+    """A plan that several formats show is made once, in one of these languages: it takes seconds."""
+
+    def plan_answer(*given: Any, watch: Any = None, **options: Any) -> planning.PlanAnswer:
+        asked = repr((given, sorted(options.items())))
+        for one in languages:
+            if asked in _planned.get(one, {}):
+                return _planned[one][asked]
+        made = _planned.setdefault(language.chosen(), {})
+        made[asked] = _plan_answer(*given, watch=watch, **options)
+        return made[asked]
+
+    with patch.object(planning, "plan_answer", plan_answer):
+        yield
 
 
 def _wrapped(words: list[str]) -> str:

@@ -44,7 +44,8 @@ def answer(*overrides: str) -> Consultation:
     for override in overrides:
         wanted += block() if override == ADVISED else (_with_budget(override),)
     premises = Premises(gpu=GPU, verl_version=RELEASE)
-    answered = consult(str(ROOT / FILE), [*OVERRIDES, *wanted], premises)
+    # A block is asked of the job as it is alone: to choose one takes as long as everything else.
+    answered = consult(str(ROOT / FILE), [*OVERRIDES, *wanted], premises, block=not overrides)
     if answered.advice.refusals or answered.advice.estimate.problems:
         raise DoesNotStartError(
             f"{' '.join(overrides)}: the job does not start, so its price is another job's"

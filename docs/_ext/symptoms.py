@@ -59,7 +59,7 @@ def messages(overrides: str, *, gpu: str, release: str, engine: str | None) -> d
     """What each rule says of the guide's job with overrides."""
     premises = Premises(gpu=gpu, verl_version=release, engine_version=engine)
     job = str(running_job.ROOT / running_job.FILE)
-    advice = consult(job, [*running_job.OVERRIDES, *overrides.split()], premises).advice
+    advice = consult(job, [*running_job.OVERRIDES, *overrides.split()], premises, block=False).advice
     findings = (item.finding for item in reversed(advice.recommendations))
     return {finding.rule.name: finding.message for finding in findings}  # the first of a rule's
 

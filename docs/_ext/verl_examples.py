@@ -80,6 +80,14 @@ def priced(*overrides: str) -> Priced:
     )
 
 
+@cached_answer(words=False)
+def peak_and_fit(*overrides: str) -> tuple[int, bool]:
+    """The worst peak and whether the card holds it, for which nothing to paste is looked for."""
+    premises = Premises(gpu=GPU, verl_version=RELEASE)
+    found = consult(overrides[0], overrides[1:], premises, block=False).advice.estimate
+    return found.worst.peak_bytes, found.worst.peak_bytes <= found.capacity_bytes
+
+
 def _gib(size: int | None) -> str:
     return "–" if size is None else f"{size / GIB:.1f}"
 
@@ -94,7 +102,7 @@ def row(example: dict[str, Any]) -> list[str]:
     cells = [script, str(whole.gpus), f"``{whole.phase}``"]
     cells += [_gib(whole.peak_bytes), parts]
     if shards(overrides):
-        cells.append(_gib(priced(*overrides).peak_bytes))
+        cells.append(_gib(peak_and_fit(*overrides)[0]))
     return [*cells, _gib(whole.advised_bytes)]
 
 

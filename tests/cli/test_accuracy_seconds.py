@@ -15,7 +15,7 @@ from tests.memory.measured import RECORDED, STEPS_OF_RUNS
 from tests.memory.test_accuracy import PASS
 from tuner.accuracy.seconds import rank_correlation
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 RUNS = {record["id"]: record for record in map(json.loads, STEPS_OF_RUNS.read_text().splitlines())}
 UNKNOWN_CARDS = {"c550-0", "c550-1", "c550-2", "c550-3", "autodl-05b-ppo", "autodl-05b-lora"}

@@ -1,6 +1,7 @@
 """Large numbers and long texts cost no more work than there is to say: counted in calls, not in seconds."""
 
 import cProfile
+import os
 import pstats
 from pathlib import Path
 
@@ -68,6 +69,27 @@ def test_unknown_keys_cost_no_more_than_their_number(tmp_path: Path) -> None:
         taken.append(work)
     few, twice_as_many = taken
     assert twice_as_many < 2 * few  # of 250 and 500 keys: 10.6 and 18.1 million
+
+
+def test_the_files_around_a_launch_are_looked_for_once_however_many_of_its_keys_are_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listdir, listed = os.listdir, list[object]()
+
+    def listing(place: str) -> list[str]:
+        listed.append(place)
+        return listdir(place)
+
+    def folders_listed(count: int) -> int:
+        listed.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "listdir", listing)
+            result = run("check", str(unknown_keys(count, tmp_path)), "-f", "concise", *GPU)
+        assert result.out.count("CFG001") == count
+        return len(listed)
+
+    folders_listed(1)  # modules that are imported list folders as well
+    assert 0 < folders_listed(6) == folders_listed(3)
 
 
 @pytest.mark.parametrize("statement", ["x=$x$x$y", "x=$x$y", "x+=$y"])

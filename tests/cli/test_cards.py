@@ -11,7 +11,7 @@ from tests.cli.runner import run
 from tuner.gpus import find_gpu
 from tuner.units import GIB, TERA
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 CONFIG = """\
 algorithm: {adv_estimator: grpo}

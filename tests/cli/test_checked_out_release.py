@@ -10,7 +10,7 @@ from tests.cli.runner import run
 from tuner.trainers.verl.commits import place_of_commit, place_of_day
 from tuner.trainers.verl.releases import BUNDLED
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 SIZES = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8"
 LAUNCH = f"""python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \\

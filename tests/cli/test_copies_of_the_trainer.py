@@ -10,7 +10,7 @@ import yaml
 from tests.cli.runner import run
 from tuner.trainers.verl.defaults import read_defaults
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 LAUNCH = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
     actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm \\

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.runner import Result, run
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 EXAMPLE = "docs/examples/qwen2.5-7b-grpo.yaml"
 JOB = (EXAMPLE, "trainer.n_gpus_per_node=8", "--gpu", "h100-sxm", "--verl-version", "0.9.1")

@@ -10,7 +10,7 @@ from tests.cli.golden import expect
 from tests.cli.runner import Result, run
 from tests.corpus import launches
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 OWN = "verl.trainer.fsdp_sft_trainer"

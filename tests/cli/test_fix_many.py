@@ -11,7 +11,7 @@ from tuner.check import judging_many
 from tuner.cli import fix_report
 from tuner.review import many, result_store
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 CONFIG = Path(__file__).parent / "configs" / "grpo.yaml"
 JOB = """\
@@ -51,7 +51,7 @@ def begin() -> None:
     Path("link.yaml").symlink_to("0.yaml")
 
 
-def check(*words: str) -> Result:
+def check(*words: str, stdin: str = "") -> Result:
     return run(
         "check",
         *words,
@@ -64,6 +64,7 @@ def check(*words: str) -> Result:
         "CFG106",
         "-f",
         "concise",
+        stdin=stdin,
     )
 
 
@@ -140,11 +141,9 @@ def test_standard_input_among_many_is_read_where_it_is(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = ("early.yaml", "0.yaml", "common.yaml", "late.yaml", "1.yaml", "-", "run.sh")
-    words = (*files, *options, "-f", "concise", "--gpu", "h100-sxm", "--isolated")
-    text = OFFLOADED
-    alone = run("check", *words, "--select", "CFG106", stdin=text)
+    alone = check(*files, *options, stdin=OFFLOADED)
     started = in_two_processes(monkeypatch)
-    assert run("check", *words, "--select", "CFG106", stdin=text) == alone
+    assert check(*files, *options, stdin=OFFLOADED) == alone
     assert started == [2]
     assert alone.code != 2 and "-:" in alone.out + alone.err
 

@@ -22,7 +22,7 @@ from tuner.trainers.verl.forks.translate import in_fork, in_verl
 from tuner.trainers.verl.forks.verl_agent import FORK as VERL_AGENT_FORK
 from tuner.trainers.verl.releases import BUNDLED
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 EASYR1_CONFIG = """\
 data:

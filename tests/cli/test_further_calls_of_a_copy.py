@@ -11,7 +11,7 @@ import yaml
 from tests.cli.runner import run
 from tuner.trainers.verl.defaults import read_defaults
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 TRAINER = """class RayPPOTrainer:
     def fit(self):

@@ -10,7 +10,7 @@ import yaml
 from tests.cli.runner import run
 from tuner.trainers.verl.defaults import read_defaults
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 PROGRAM = """import hydra
 import ray

@@ -20,7 +20,7 @@ from tuner.review.input_findings import FindingLine, InputFindings, JudgedFor
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 LAUNCH = " ".join(

@@ -11,7 +11,7 @@ from tests.cli.test_logs import GPU, log, steps
 from tests.cli.test_logs import JOB as LOGGED
 from tests.docs.built import browser_program
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")

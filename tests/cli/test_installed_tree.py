@@ -14,7 +14,7 @@ from tuner.inputs.tree import Tree, merged
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 IMPORTED = "import pathlib\npathlib.Path(__file__).with_name('imported').touch()\n"
 OWN = {"data": {"train_batch_size": 96, "house_prompts": 3}}

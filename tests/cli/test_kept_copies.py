@@ -16,7 +16,7 @@ from tests.cli.test_copies_of_the_trainer import LAUNCH, REFUSES
 from tuner.cache_files import keep, sealed
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 TOKEN = "hf_" + "aB3dE5fG7hJ9kL2mN4pQ6rS8tU"
 

@@ -13,7 +13,7 @@ from tests.cli.test_ran_out import ENDS
 from tests.inputs.logs import TIMED, log
 from tuner.render.schemas import schema
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 GPU = ("--gpu", "h100-sxm", "--verl-version", "0.7.1")
 SCRIPT = """\

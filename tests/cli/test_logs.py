@@ -18,7 +18,7 @@ from tuner.inputs.tree import merged, nested, split_key
 from tuner.render.schemas import schema
 from tuner.units import GIB
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 GPU = ("--gpu", "h100-sxm")
 JOB = (*DYNAMIC, "trainer.n_gpus_per_node=8")

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.runner import run
 from tuner.trainers.verl.releases import BUNDLED
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 LAUNCH = """torchrun --nproc_per_node=8 -m verl.trainer.sft_trainer \\
     data.train_batch_size=64 model.path=Qwen/Qwen2.5-7B-Instruct data.max_length=2048"""

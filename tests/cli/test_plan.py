@@ -231,6 +231,7 @@ def test_another_batch_that_nothing_else_replaces_is_the_users_to_decide() -> No
     assert answer["plan"]["settings"]
 
 
+@pytest.mark.sampled(15)  # all that could make it fit is tried, on every number of GPUs
 def test_what_fits_nowhere_and_has_no_prompts_is_answered() -> None:
     launch = ("torchrun", "--nproc_per_node=1", "-m", "verl.trainer.sft_trainer", "data.train_batch_size=64")
     result = run(

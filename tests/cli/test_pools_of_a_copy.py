@@ -10,7 +10,7 @@ import yaml
 from tests.cli.runner import run
 from tuner.trainers.verl.defaults import CONFIGS, read_defaults
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 LAUNCH = """python3 -m verl.trainer.main_split algorithm.adv_estimator=gae \\
     actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct critic.model.path=Qwen/Qwen2.5-7B-Instruct \\

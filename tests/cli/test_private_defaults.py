@@ -19,7 +19,7 @@ from tuner.trainers.verl.fingerprint import likest
 from tuner.trainers.verl.private_defaults import private_defaults
 from tuner.trainers.verl.releases import BUNDLED
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 SCRIPT = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
     actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm \\

@@ -14,7 +14,7 @@ from tests.trainers.launches import DYNAMIC
 from tuner.render.schemas import schema
 from tuner.units import GIB
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 GPU = ("--gpu", "h100-sxm")
 JOB = (

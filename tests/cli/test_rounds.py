@@ -11,7 +11,7 @@ from tests.cli.runner import run
 from tests.inputs.logs import TIMED as METRICS
 from tests.inputs.logs import log
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 MEANS = ("--mean-prompt-length", "200", "--mean-response-length", "1000")
 JOB = (

@@ -11,7 +11,7 @@ from tests.cli.runner import run
 from tuner.inputs.tree import merged
 from tuner.trainers.verl.defaults import read_defaults
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 SET: dict[str, Any] = {
     "algorithm": {"adv_estimator": "grpo"},

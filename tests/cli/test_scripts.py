@@ -9,7 +9,7 @@ import pytest
 from tests.cli.runner import run
 from tests.corpus import launches
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 SCRIPT = """#!/bin/bash
 set -x

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.runner import ROOT, run
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 GIVEN = ("--verl-version", "0.9.1", "--gpu", "8xh100-sxm")

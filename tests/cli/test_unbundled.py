@@ -10,7 +10,7 @@ import pytest
 from tests.cli.runner import run
 from tuner.trainers.verl.releases import BUNDLED
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 LONG = (

@@ -11,7 +11,7 @@ import yaml
 from tests.cli.runner import ROOT, Result, run
 from tuner.trainers.verl.defaults import read_defaults
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 #: Has ``rollot`` for ``rollout``.
 MISSPELLED = ROOT / "tests/cli/configs/grpo.yaml"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.runner import run
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 LAUNCH = (
     *("python3", "-m", "verl.trainer.main_ppo", "algorithm.adv_estimator=grpo"),

@@ -7,7 +7,7 @@ import pytest
 from docs.tools.check_site import SITES
 from tests.docs.built import browser_program, pages, site
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")

@@ -27,7 +27,7 @@ STATIC = ROOT / "docs" / "_static"
 def engine() -> Any:
     """A JavaScript engine that has the calculator, without a page."""
     context = quickjs.Context()
-    context.eval(calculator_page.memory_script())
+    context.eval(answer.memory_script())
     context.eval((STATIC / "calculator-answers.js").read_text(encoding="utf-8"))
     data = json.dumps(calculator_page.page_data(calculator_page.words()))
     context.eval(f"var model = tunerAnswers({data});")
@@ -164,7 +164,7 @@ def test_a_link_keeps_the_answers(engine: Any) -> None:
 
 
 def test_it_asks_nobody_and_is_small() -> None:
-    scripts = [calculator_page.memory_script()]
+    scripts = [answer.memory_script()]
     scripts += [(STATIC / name).read_text(encoding="utf-8") for name in calculator_page.SCRIPTS[1:]]
     for script in scripts:
         assert not any(word in script for word in ("http:", "https:", "fetch(", "XMLHttpRequest", "import "))

@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.runner import ROOT
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 SVG = "{http://www.w3.org/2000/svg}"
 PACKAGES = ["tuner", "tuner.memory", "tuner.validate"]

@@ -60,7 +60,7 @@ TOGETHER = (
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)  # each plans two cards on seven numbers of GPUs
 @pytest.mark.parametrize(("model", "prompts", "response", "cards"), TOGETHER)
 def test_the_table_is_the_one_that_the_command_prints(
     engine: Any, model: str, prompts: int, response: int, cards: dict[str, float | None]

@@ -13,7 +13,7 @@ from tests.memory.measured import STEPS_OF_RUNS
 from tuner.accuracy import RunsFile
 from tuner.accuracy.seconds import TimedFile
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 FILES = tuple(
     f"warm-passes-{run}.json"

@@ -15,7 +15,7 @@ from tuner.inputs.record.read import read_record
 from tuner.units import GIB
 from tuner.workload import Phase
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 DATA = ROOT / "docs" / "validation" / "data" / "whole-runs"
 PAGE = (ROOT / "docs" / "validation" / "whole-runs.rst").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ from tuner.trainers.verl.printed_configuration import as_set, printed_by
 from tuner.trainers.verl.releases import BUNDLED
 from tuner.units import MIB
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 
 def read(text: str) -> RunLog:

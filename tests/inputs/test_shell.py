@@ -15,7 +15,7 @@ from tuner.inputs.shell.scope import Scope
 from tuner.inputs.shell.source import parse_to_follow
 from tuner.inputs.shell.values import text
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 BASH = shutil.which("bash")
 

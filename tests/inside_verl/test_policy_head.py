@@ -24,7 +24,7 @@ from tuner.inside_verl.patching import apply_when_imported
 from tuner.kernels import linear_cross_entropy, policy_chunks
 from tuner.kernels.policy_objective import Objective
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 MADE = "the gradients of the policy loss are made in the forward pass"
 PROMPT, RESPONSE, SEQUENCES, VOCABULARY = 3, 5, 4, 41

@@ -26,7 +26,7 @@ from tuner.inside_verl.record.worker import VerlWorker
 from tuner.units import GIB
 from tuner.workload import Phase
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 GOLDEN = Path(__file__).parent / "golden"
 METRICS = {

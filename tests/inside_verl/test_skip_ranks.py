@@ -16,7 +16,7 @@ from tuner.inside_verl.skip import exchange
 from tuner.inside_verl.skip.exact import check_batch, check_loss
 from tuner.inside_verl.skip.patches import PATCHES
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 PROMPT, RESPONSE, SEQUENCES = 2, 4, 12
 

@@ -14,7 +14,7 @@ from tuner.kernels.measured_tiles import choose_plan
 from tuner.kernels.rows import Rows
 from tuner.kernels.tiles import Path, TileWork
 
-pytestmark = [pytest.mark.sampled(3), pytest.mark.usefixtures("poisoned")]
+pytestmark = [pytest.mark.sampled(6), pytest.mark.usefixtures("poisoned")]
 
 TRITON_PATHS = [
     pytest.param(Path.PORTABLE, id="portable", marks=pytest.mark.triton),

@@ -13,7 +13,7 @@ from tests.kernels.policy_runs import PATHS, assert_same, loss_of, run
 from tuner.kernels import linear_cross_entropy, linear_policy_loss, policy_ops, tiles
 from tuner.kernels.tiles import Path
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -21,7 +21,7 @@ from tuner.kernels.backward import converting
 from tuner.kernels.head_statistics import Parts
 from tuner.kernels.tiles import Path
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 # Rows, hidden size, vocabulary, rows of a chunk. Of odd hidden sizes the copy engine takes none.
 SIZES = [(1, 8, 1, 0), (26, 8, 33, 7), (45, 72, 203, 0), (45, 72, 203, 16), (1, 24, 1000, 1)]

@@ -17,7 +17,7 @@ from tuner.render.columns import columns
 from tuner.render.wrapping import wrapped
 from tuner.rules.case import Case
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLE = "docs/examples/qwen2.5-7b-grpo.yaml"

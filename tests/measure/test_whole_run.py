@@ -20,7 +20,7 @@ from tuner.inputs.record.read import read_record
 from tuner.models import find_config
 from tuner.workload import Phase
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "docs" / "validation" / "data" / "record-two-h100"

@@ -34,7 +34,7 @@ from tuner.trainers.verl.batch_fields import FIELDS, LOSS
 from tuner.units import GIB
 from tuner.workload import Backend
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 WORST_PEAK_ERROR = 0.03
 WORST_ADDED_ERROR = 0.03

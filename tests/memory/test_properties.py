@@ -19,7 +19,7 @@ from tuner.model_shape import ModelShape
 from tuner.models import find_model
 from tuner.workload import Backend, Batching, Checkpointing, Engine, Pass, Phase, Scaling, Workload
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 PASSES = (Phase.OLD_LOG_PROB, Phase.REF_LOG_PROB, Phase.VALUES, Phase.UPDATE_CRITIC, Phase.UPDATE_ACTOR)
 

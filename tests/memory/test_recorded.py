@@ -11,7 +11,7 @@ from tuner.memory.derivations import derivations, layer_parts
 from tuner.memory.ledger.recorded_numbers import RecordedNumber, derivation, recorded_model, recorded_workload
 from tuner.workload import Service, ServiceRole
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 A, B = RecordedNumber.symbol("a", 7), RecordedNumber.symbol("b", 5)
 

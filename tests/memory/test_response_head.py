@@ -17,7 +17,7 @@ from tuner.memory.head.terms import head_peak_bytes
 from tuner.memory.ledger.terms import Term
 from tuner.workload import HeadKind, OutputHead, Phase, Scaling
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 HEAD = OutputHead(kind=HeadKind.LOGITS, compiled=False, scaling=Scaling.IN_PLACE, slices_response=True)
 L, V, H = 128, 4096, 64

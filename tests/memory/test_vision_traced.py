@@ -25,7 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from tuner.trace.autocast import COMPUTE, autocast  # noqa: E402
 from tuner.trace.storages import Storages  # noqa: E402
 
-pytestmark = [pytest.mark.sampled(3), pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.sampled(6), pytest.mark.filterwarnings("ignore")]
 
 FLASH = "flash_attention_of_views"
 IMAGE_PATCHES = 64**2  # of an image of Gemma's

@@ -16,7 +16,7 @@ from tests.numbers.leaves import lines
 from tests.numbers.test_numbers import FOLDER
 from tests.trainers.launches import ACTOR, ALL, MODEL, ROLLOUT
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 TUNING = (
     "--config-name=sft_trainer_engine",

@@ -19,7 +19,7 @@ from tuner.memory.failed_allocation.engine_tensors import engine_tensors
 from tuner.timing.saving import saving_time
 from tuner.workload import Workload
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 WRITING = ("saved-", "fine-tuning-lora", "megatron-offloaded-lora", "fsdp2-one-gpu")
 GENERATING = ("rollout-", "images-", "megatron-latent", "reward-of-experts", "pcie")

@@ -13,6 +13,8 @@ from tuner.consultation.splits import WaitsFor, divisions, looked_at
 from tuner.render.schemas import schema
 from tuner.trainers.placement import PoolSplit
 
+pytestmark = pytest.mark.usefixtures("plans_are_kept")
+
 MODEL = ("--model", "qwen2.5-0.5b")
 JOB = TYPED
 ALL = "placement=colocated,one-step-off,fully-async,separate"

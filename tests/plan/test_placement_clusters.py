@@ -16,6 +16,8 @@ from tuner.consultation import placed_clusters
 from tuner.consultation.planned_clusters import planned_on
 from tuner.render.schemas import schema
 
+pytestmark = pytest.mark.usefixtures("plans_are_kept")
+
 MODEL = ("--model", "qwen2.5-0.5b", "--verl-version", "0.9.1")
 SIZES = ("--gpu", "h100-sxm,l40s", "--nodes", "1-2", "--gpus-per-node", "2", "--price", "h100-sxm=2.5")
 GIVEN = ("/dev/null", *MODEL, *SIZES, "--data-rows", "7473")

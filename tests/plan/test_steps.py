@@ -11,7 +11,7 @@ from tuner.plan.planning import PlanRequest, plan
 from tuner.plan.search import SearchProgress, SettingSearch
 from tuner.plan.space import Choice
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 ALL = pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 

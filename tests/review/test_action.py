@@ -10,7 +10,7 @@ import pytest
 from tests.cli.golden import expect
 from tests.review.action import ACTION, ROOT, Run, git, run_action
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 PULL_REQUEST = ROOT / "docs" / "examples" / "pull-request"
 CONFIG = "configs/grpo.yaml"

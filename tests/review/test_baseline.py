@@ -8,7 +8,7 @@ import pytest
 from tests.cli.runner import Result, run
 from tests.cli.test_commands import CONFIG, GIVEN
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 TEXT = Path(CONFIG).read_text()
 

@@ -11,7 +11,7 @@ from tuner.inputs.yaml_file import parse_yaml
 from tuner.review.suppression.comments import suppressions
 from tuner.review.suppression.in_files import comments_in_script, comments_in_yaml, comments_of
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 YAML = """\
 # tuner: file-ignore[MEM001] all of it

@@ -25,7 +25,7 @@ from tuner.review import many
 from tuner.review.input_findings import InputFindings
 from tuner.review.likeness import by_likeness
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 CONFIG = Path(__file__).parents[1] / "cli/configs/grpo.yaml"
 

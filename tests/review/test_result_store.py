@@ -24,7 +24,7 @@ from tuner.review.likeness import by_likeness
 from tuner.review.result_store import ResultStore, packed
 from tuner.review.spool import Spool
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = pytest.mark.sampled(12)
 
 CONFIG = Path(__file__).parents[1] / "cli/configs/grpo.yaml"
 GIVEN = ("--gpu", "h100-sxm", "--verl-version", "0.9.1", "--isolated")

@@ -19,7 +19,7 @@ from tuner.review.project.project import Named, project_of
 from tuner.review.project.schema import PREMISES
 from tuner.review.project.toml import place_of
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from tuner.trainers.verl.batch_fields import TOKEN_BYTES
 from tuner.units import GIGA, MIB
 from tuner.workload import (
     Actor,
+    Attention,
     Backend,
     Batch,
     Batching,
@@ -29,6 +30,7 @@ from tuner.workload import (
     Critic,
     Engine,
     FractionOf,
+    GroupFilter,
     HeadKind,
     Lora,
     OutputHead,
@@ -130,16 +132,16 @@ class Drawn:
 
 def workloads(count: int, *, seed: int) -> Iterator[Workload]:
     """``count`` workloads, the same for the same seed."""
-    values, further = Seeded(seed), Seeded(seed)  # drawn apart, so that neither moves the other
+    values, further, rare = Seeded(seed), Seeded(seed), Seeded(seed)  # apart, so that none moves another
     for _ in range(count):
-        yield _with_further(further, _workload(values))
+        yield _with_rare(rare, _with_further(further, _workload(values)))
 
 
 @st.composite
 def any_workload(draw: st.DrawFn) -> Workload:
     """Any of the workloads."""
     values = Drawn(draw)
-    return _with_further(values, _workload(values))
+    return _with_rare(values, _with_further(values, _workload(values)))
 
 
 def _workload(draw: Draw) -> Workload:
@@ -300,6 +302,38 @@ def _with_further(draw: Draw, workload: Workload) -> Workload:
     if draw.chance(0.1):
         services = (*services, _teacher(draw, workload.model, workload.cluster))
     return replace(workload, services=services)
+
+
+def _with_rare(draw: Draw, workload: Workload) -> Workload:
+    """With what few jobs have: of a loss, of attention, of an optimizer's step, of an engine, of a filter."""
+    workload = workload.with_batch(loss_averages_micro_batches=draw.chance(0.2))
+    if workload.actor.engine.backend is not Backend.MEGATRON:
+        workload = _with_engines(
+            workload,
+            attention=draw.choice((*[Attention.SEQUENCES] * 4, Attention.MASKED_ROWS, Attention.EAGER_ROWS)),
+            attention_settable=True,
+            optimizer_fusable=draw.chance(0.5),
+            reads_positions=draw.chance(0.5),
+        )
+    if draw.chance(0.3):  # somebody says how long sequences are, and the engine takes them in large steps
+        batch = workload.batch
+        means = {"mean_prompt": batch.max_prompt_tokens // 2, "mean_response": batch.max_response_tokens // 2}
+        workload = workload.with_batch(lengths=replace(batch.lengths, **means))
+        workload = workload.with_rollout(max_model_tokens=batch.sequence_tokens, max_batched_tokens=131_072)
+    if draw.chance(0.2):
+        share, prompts = draw.choice((0.3, 0.6, 0.9)), workload.batch.prompts
+        few = GroupFilter(kept_share=share, round_prompts=max(1, prompts // draw.choice((1, 4, 16))))
+        workload = workload.with_batch(group_filter=few)
+    return workload
+
+
+def _with_engines(workload: Workload, **fields: object) -> Workload:
+    """With other fields of the engines of all roles."""
+    critic, reference = workload.critic, workload.reference
+    workload = workload.with_actor(engine=replace(workload.actor.engine, **fields))
+    if reference is not None:
+        workload = workload.with_reference(engine=replace(reference.engine, **fields))
+    return workload if critic is None else workload.with_critic(engine=replace(critic.engine, **fields))
 
 
 def _teacher(draw: Draw, model: ModelShape, cluster: Cluster) -> Service:

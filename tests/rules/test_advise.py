@@ -15,7 +15,7 @@ from tuner.evidence import Evidence
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.workload import Checkpointing, Phase, Workload
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 Change = Callable[[Workload], Workload]
 

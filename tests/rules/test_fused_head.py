@@ -8,7 +8,7 @@ from tests.tables import Base, SceneReading, bases, check_findings, rule_finding
 from tuner.advise import Advice, advise
 from tuner.findings import Finding, Numerics
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 STATIC = (  # of the base, but with micro-batches that are too large
     "actor_rollout_ref.actor.use_dynamic_bsz=False",

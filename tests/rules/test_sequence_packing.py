@@ -12,7 +12,7 @@ from tuner.rules.case import Case
 from tuner.rules.packing import packed
 from tuner.rules.sequence import sequence_packing
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 
 def advised(**engine: object) -> Finding | None:

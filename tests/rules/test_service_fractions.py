@@ -8,7 +8,7 @@ from tuner.consultation.consult import consult
 from tuner.consultation.premises import Premises
 from tuner.workload import ServiceRole
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 JOB = (
     "algorithm.adv_estimator=grpo",

@@ -16,7 +16,7 @@ from tuner.advise.worth import is_worth_a_line
 from tuner.findings import Finding, Goal, Numerics, Severity
 from tuner.timing import StepChange
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 CONFIG = "docs/examples/qwen2.5-7b-grpo.yaml"
 CARD = ("trainer.n_gpus_per_node=8", "--gpu", "h100-sxm", "--verl-version", "0.7.1")

@@ -16,7 +16,7 @@ from tuner.timing.spreads import ENDS
 from tuner.timing.uncertainty import interval
 from tuner.workload import Lengths, Phase, RolloutEngine, Workload
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 GROUPS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 300)), min_size=1, max_size=12)
 

@@ -15,7 +15,7 @@ from tuner.timing.generation.simulation import simulate
 from tuner.timing.generation.step import shown_of_host
 from tuner.timing.spreads import ENDS, ENGINE_ERROR, ENGINE_ERROR_OF_ONE_FACTOR, of_rate
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 Batch = dict[str, Any]
 

@@ -17,7 +17,7 @@ from tuner.timing.generation.step import CAUSES, step_prices
 from tuner.timing.generation.turns import cut_response
 from tuner.workload import Controller, Conversation, Lengths, Workload
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 ROOMY = 10**6  # sequences that the cache holds
 CROWDED = 40

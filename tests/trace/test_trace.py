@@ -30,7 +30,7 @@ from tuner.trace.limits import expect_counted  # noqa: E402
 from tuner.traced_layers import TracedModel  # noqa: E402
 from tuner.workload import Backend, Checkpointing, Engine, Lora, Workload  # noqa: E402
 
-pytestmark = [pytest.mark.sampled(3), pytest.mark.slow]
+pytestmark = [pytest.mark.sampled(6), pytest.mark.slow]
 
 Trace = Callable[..., ModelShape]
 

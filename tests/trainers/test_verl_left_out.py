@@ -15,7 +15,7 @@ from tuner.trainers.key_facts import Affects
 from tuner.trainers.protocol import LeftOut
 from tuner.trainers.verl.defaults import CONFIGS
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 ROOT = "actor_rollout_ref"
 KL_OFF = (f"{ACTOR}.use_kl_loss=False", "algorithm.use_kl_in_reward=False")

@@ -14,7 +14,7 @@ from tuner.trainers.verl.recipes import RECIPES, started_as, started_by
 from tuner.trainers.verl.roles import uses_critic
 from tuner.workload import Backend
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 #: Hydra refuses these in the scripts that set them, which have them below ``policy_loss`` as well.
 MISTAKEN = {

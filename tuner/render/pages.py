@@ -6,6 +6,7 @@ from tuner.memory.ledger.stated_terms import rooms_of
 PAGES = {
     "memory.batch.fields": "model/activations",
     "memory.fsdp": "model/fsdp-units",
+    "memory.fsdp.row_masks": "model/activations",
     "memory.fsdp.weights_left_gathered": "model/model-states",
     "memory.fsdp.states": "model/model-states",
     "memory.head": "model/output-head",

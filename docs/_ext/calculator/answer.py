@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from html import escape
 
-from calculator import form, questions, samples
+from calculator import form, javascript, questions, samples
 from calculator.reading import read
 from kept_answers import cached_answer
 from tuner.memory import Estimate, PhaseEstimate, estimate, rollout_memory
@@ -24,9 +24,20 @@ def traced() -> questions.Traced:
 
 
 @cached_answer(words=False)
+def _written() -> tuple[tuple[str, ...], str]:
+    """What the model may say, and the model as a script, made at once by the build that traces it."""
+    said = (name[1] for name in traced().expressions if name[0] in ("problem", "doubt"))
+    return tuple(said), javascript.script(traced())
+
+
 def texts() -> tuple[str, ...]:
     """Why a job cannot run, or may not: all that the model may say."""
-    return tuple(name[1] for name in traced().expressions if name[0] in ("problem", "doubt"))
+    return _written()[0]
+
+
+def memory_script() -> str:
+    """The memory model as a script."""
+    return _written()[1]
 
 
 def command(answers: form.Answers) -> str:

@@ -27,7 +27,7 @@ _BUDGET = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
 def _seconds(mean: int, *overrides: str) -> float:
     premises = Premises(gpu=running_job.GPU, verl_version=running_job.RELEASE, mean_response=mean)
     source = str(running_job.ROOT / running_job.FILE)
-    return consult(source, [*running_job.OVERRIDES, *overrides], premises).advice.time.seconds
+    return consult(source, [*running_job.OVERRIDES, *overrides], premises, block=False).advice.time.seconds
 
 
 def draw(words: Mapping[str, str], arguments: Sequence[str]) -> Drawing:

@@ -12,7 +12,7 @@ from tests.validate.called import called
 from tuner.validate.children import devices, here, processes
 from tuner.validate.children.call import CallFailure, Failed, Setup
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 CPU = Setup(device="cpu")
 LONG = 120.0

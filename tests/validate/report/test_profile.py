@@ -19,7 +19,7 @@ from tuner.validate.parts import ValidationPart
 from tuner.validate.report.profile import MARK, PROFILE_FIGURES, TOTAL, profile_file, write_profile
 from tuner.validate.report.schema import Measurement, PartReport, Status, Validation, ValidationFile
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 BASE = find_gpu("h200")
 FIGURES = {

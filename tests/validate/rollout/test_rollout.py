@@ -17,6 +17,7 @@ from tests.validate.search import test_search
 from tests.workloads import ALL, grpo_7b, grpo_moe_30b
 from tuner.advise import Advice, Recommendation
 from tuner.dtypes import DType
+from tuner.gpus import find_gpu
 from tuner.memory.process.overhead import context
 from tuner.model_shape import LatentAttention
 from tuner.timing import assumptions as assume
@@ -61,7 +62,7 @@ def long_responses() -> Subject:
     )
 
 
-CARD = long_responses().workload.cluster.gpu.capacity_bytes
+CARD = find_gpu("h200-sxm").capacity_bytes  # that of the job
 AS_PROFILE = MACHINE.model_copy(update={"total_bytes": CARD, "free_bytes": CARD})
 FRACTION, SEQUENCES, LENGTH, STATISTICS = "ROL001", "ROL005", "ROL010", "ROL016"
 Answer = Callable[[RolloutWork], RolloutFigures]

@@ -29,7 +29,7 @@ from tuner.validate.training.settings import ModelSettings, PassFailed, PassFigu
 from tuner.validate.training.verdicts import MeasuredPass, judge
 from tuner.workload import Backend, Checkpointing, HeadKind, HostCopy, Phase, Scaling, Workload
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 CONFIG = str(ROOT / "tests/cli/configs/grpo.yaml")
 HERE = machine().free_bytes

@@ -42,7 +42,7 @@ from tuner.validate.verl_update.settings import (
 from tuner.versions import installed_version
 from tuner.workload import Backend, HeadKind
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(6)
 
 LOGITS = "actor_rollout_ref.model.use_fused_kernels=False"
 FUSED = "actor_rollout_ref.model.use_fused_kernels=True"

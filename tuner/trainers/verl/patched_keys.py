@@ -23,20 +23,25 @@ _SECTION = re.compile(r"^[ +]([A-Za-z_]\w*):")
 _ADDED = re.compile(r"^\+\s*([A-Za-z_]\w*):(?:\s|$)")
 
 
-def adds_key(folder: str, launch: Iterable[str], key: str) -> bool:
-    """Whether a patch that a launch, or a file around it, says to apply adds a key.
+#: Keys, each with the section, or the group, that it stands in.
+AddedKeys = frozenset[tuple[str, str]]
+
+
+def added_keys(folder: str, launch: Iterable[str]) -> AddedKeys:
+    """The keys that patches add which a launch, or a file around it, says to apply.
 
     Args:
         folder: in which the launch lies.
         launch: its files.
-        key: that no configuration has.
     """
-    path = split_key(key)
-    for patch in dict.fromkeys(_applied(folder, launch)):
-        for section, name in _added(_text(patch)):
-            if name == path[-1] and section in (path[0], *path[:-1]):
-                return True
-    return False
+    patches = dict.fromkeys(_applied(folder, launch))
+    return frozenset(added for patch in patches for added in _added(_text(patch)))
+
+
+def has_key(added: AddedKeys, key: str) -> bool:
+    """Whether a key that no configuration has is among those that patches add."""
+    path = split_key(key) if added else ()
+    return any(name == path[-1] and section in (path[0], *path[:-1]) for section, name in added)
 
 
 def _applied(folder: str, launch: Iterable[str]) -> Iterator[Path]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
     from tuner.trainers.bundled_releases import ReleaseChoice
     from tuner.trainers.verl.code_of_keys.standing import CodeOfKeys
+    from tuner.trainers.verl.patched_keys import AddedKeys
     from tuner.trainers.verl.required_release import RequiredRelease
     from tuner.trainers.verl.rollout_engine_versions import EnginePin
     from tuner.trainers.verl.trainer_code.package import TrainerCode
@@ -68,6 +69,8 @@ class PrivateCopies:
         self._codes_of_keys: dict[tuple[object, ...], CodeOfKeys] = {}
         self._commits: dict[tuple[object, ...], RequiredRelease | None] = {}
         self._spoken: dict[tuple[object, ...], ReleaseChoice | None] = {}
+        self._pinned: dict[tuple[object, ...], ReleaseChoice | None] = {}
+        self._patches: dict[tuple[object, ...], AddedKeys] = {}
 
     def code(self, package: FilePath) -> "TrainerCode | None":
         """The code of the package that a copy lies in."""
@@ -109,6 +112,24 @@ class PrivateCopies:
         if (folder, checked_out) not in self._commits:
             self._commits[folder, checked_out] = _commit_asked_for(folder, checked_out)
         return self._commits[folder, checked_out]
+
+    def pinned_release(
+        self, folder: str, installed: "tuple[InstalledPackage, ...]"
+    ) -> "ReleaseChoice | None":
+        """The bundled release that stands for the one that a launch or its repository pins."""
+        if (folder, installed) not in self._pinned:
+            from tuner.trainers.verl.pinned_release import pinned_release  # of launches that lie in a folder
+
+            self._pinned[folder, installed] = pinned_release(folder, installed)
+        return self._pinned[folder, installed]
+
+    def adds_key(self, folder: str, launch: tuple[str, ...], key: str) -> bool:
+        """Whether a patch that a launch, or a file around it, says to apply adds a key."""
+        from tuner.trainers.verl.patched_keys import added_keys, has_key  # of launches with unknown keys
+
+        if (folder, launch) not in self._patches:
+            self._patches[folder, launch] = added_keys(folder, launch)
+        return has_key(self._patches[folder, launch], key)
 
     def project(
         self, program: str, folder: str, folders: tuple[str, ...], words: frozenset[str]

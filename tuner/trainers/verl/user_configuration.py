@@ -52,7 +52,6 @@ from tuner.trainers.verl.given_environment import is_of_ascend
 from tuner.trainers.verl.laid_defaults import laid_defaults, trainer_defaults
 from tuner.trainers.verl.loaded import LoadedConfiguration
 from tuner.trainers.verl.number_flags import number_flag_remarks
-from tuner.trainers.verl.pinned_release import pinned_release
 from tuner.trainers.verl.plain_sections import reads_section
 from tuner.trainers.verl.private_defaults import PrivateCopies
 from tuner.trainers.verl.programs import Program
@@ -321,7 +320,10 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         own = None if self.primary is None else self.primary.required
         if own is not None or self.fork is not None or not (self.folder or self.checked_out):
             return own
-        if self.copy.likeness() is not None or pinned_release(self.folder, self.installed) is not None:
+        if (
+            self.copy.likeness() is not None
+            or self.copies.pinned_release(self.folder, self.installed) is not None
+        ):
             return None
         return self.copies.commit_asked_for(self.folder, self.checked_out)
 
@@ -385,7 +387,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
         unread = likeness is None and self.required is None
         nothing_tells = self.fork is None and unread
         by_package = nothing_tells or (unread and self.fork is not None and self.fork.installs_verl)
-        if by_package and (pinned := pinned_release(self.folder, self.installed)) is not None:
+        if by_package and (pinned := self.copies.pinned_release(self.folder, self.installed)) is not None:
             if pinned.plausible:  # a version of the main branch
                 return self._between(pinned)
             own = any(one.name == RELEASES.trainer for one in self.installed)
@@ -629,9 +631,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
 
     def _is_patched_in(self, key: str) -> bool:
         """Whether the project adds a key to verl by a patch of its own."""
-        from tuner.trainers.verl.patched_keys import adds_key  # of few launches, which have unknown keys
-
-        return adds_key(self.folder, self._files, key)
+        return self.copies.adds_key(self.folder, self._files, key)
 
 
 def _is_missing(named: str, *, folder: str, starts: Sequence[str]) -> bool:
