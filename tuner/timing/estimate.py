@@ -12,6 +12,7 @@ from tuner.timing import fsdp
 from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.decode import RolloutInput
 from tuner.timing.dispatch import dispatch_seconds, request_seconds, response_seconds
+from tuner.timing.freed import freed_bytes
 from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
 from tuner.timing.job import Parts, TimedPasses, layer_compute
 from tuner.timing.judging import JudgeInput, judges, judging_parts
@@ -44,6 +45,11 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def __hash__(self) -> int:
         return hash((self.phase, self.seconds, self.parts))
+
+    @cached_property
+    def freed_bytes(self) -> float:
+        """Bytes that PyTorch's allocator keeps free on one GPU behind it; 0 unless it is an update."""
+        return 0.0 if self.job is None or not self.job.trains else freed_bytes(self.job)
 
     def beside_host(self, times: float, preparing: float = 1.0) -> float:
         """Seconds beside another host, which may wait for the GPU, or the GPU for it.
@@ -142,10 +148,14 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
         yield _judging_time(judge)
     if workload.validates_only:
         return  # the weights reach the engine once, whatever is validated
+    freed = 0.0
     for step_pass in workload.passes():
-        yield _pass_time(TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
+        time = _pass_time(TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
+        yield time
+        if sends and step_pass.training:
+            freed = max(freed, time.freed_bytes)
     if sends:
-        yield _sync_time(workload.at_rest)
+        yield _sync_time(workload.at_rest, freed)
 
 
 def seconds_of_passes(workload: Workload) -> float:
@@ -215,9 +225,9 @@ def _judging_time(inputs: JudgeInput) -> PhaseTime:
 
 
 @lru_cache(maxsize=512)  # many proposals change passes alone
-def _sync_time(workload: Workload) -> PhaseTime:
+def _sync_time(workload: Workload, freed: float) -> PhaseTime:
     """Handing over new weights, before every round where that is how a trainer generates."""
-    once, filtered = sync_parts(workload), workload.batch.group_filter
+    once, filtered = sync_parts(workload, freed), workload.batch.group_filter
 
     def parts_of(batch: Batch) -> Parts:
         return {name: batch.filter_rounds * seconds for name, seconds in once.items()}
