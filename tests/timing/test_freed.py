@@ -1,5 +1,6 @@
 """Memory that an update leaves free: by its formula, and what recorded updates had reserved beyond it."""
 
+import json
 from statistics import median, quantiles
 
 import pytest
@@ -9,6 +10,7 @@ from tests import workloads
 from tests.memory.measured import RECORDED
 from tuner.accuracy import read_records, workload_of
 from tuner.accuracy.passes import card_of, pass_time
+from tuner.timing import assumptions as assume
 from tuner.timing import step_time
 from tuner.timing.freed import freed_bytes
 from tuner.timing.job import TimedPasses
@@ -52,6 +54,41 @@ def test_more_is_given_back_behind_larger_micro_batches() -> None:
         for one in (workload, kept)
     )
     assert many > 1.5 * few > 0
+
+
+def test_pages_that_were_given_back_are_taken_again_once() -> None:
+    """By the first update of a step that needs them; nothing where blocks are given back, or nothing is."""
+    ppo = workloads.ppo_7b().with_rollout(frees_memory=True)
+    assert ppo.sync is not None
+
+    def taken(maps_pages: bool, **rollout: object) -> dict[Phase, float]:
+        workload = replace(ppo.with_rollout(**rollout), sync=replace(ppo.sync, maps_pages=maps_pages))
+        times = step_time(workload, concurrent_sequences=64).phases
+        return {one.phase: dict(one.parts).get("taken_pages", 0.0) for one in times}
+
+    pages = taken(True)
+    critic, actor = (
+        freed_bytes(TimedPasses(cluster=ppo.cluster, batch=ppo.batch, step_pass=one))
+        for one in ppo.passes()
+        if one.training
+    )
+    of_node = ppo.cluster.gpus_per_node * assume.TAKEN_SHARE / assume.TAKEN_PAGES_BYTES_PER_S
+    assert pages[Phase.UPDATE_CRITIC] == pytest.approx(critic * of_node)
+    assert pages[Phase.UPDATE_ACTOR] == pytest.approx(max(0.0, actor - critic) * of_node)
+    assert sum(pages.values()) == pages[Phase.UPDATE_CRITIC] + pages[Phase.UPDATE_ACTOR] > 0
+    assert not any(taken(False).values())
+    assert not any(taken(True, colocated=False).values())
+
+
+def test_pages_are_taken_as_fast_as_was_measured() -> None:
+    runs = json.loads((RECORDED / "segments-2xh200.json").read_text())["runs"]
+    rates = sorted(
+        1e9 * run["ranks"] * one["taken"]
+        for run in runs
+        if "pages" in run
+        for one in run["pages"]["mapped_pages"][1:]
+    )
+    assert median(rates) == pytest.approx(assume.TAKEN_PAGES_BYTES_PER_S, rel=0.02)
 
 
 def test_recorded_updates_reserve_as_much() -> None:

@@ -709,6 +709,17 @@ GIVEN_BACK_BYTES_PER_S = 1.1e12
 #: one, two, four and eight processes on two H200, together (``mapped_pages`` in the same file).
 GIVEN_BACK_PAGES_BYTES_PER_S = 0.40e12
 
+#: Bytes per second of such pages that the trainers of one node take again, all of them together. Between
+#: 0.30e12 and 0.52e12, measured with one, two, four and eight processes on two H200 (``mapped_pages`` in the
+#: same file, all rounds but the first).
+TAKEN_PAGES_BYTES_PER_S = 0.42e12
+
+#: Share of the seconds that taking them lasts in which kernels wait. Between 0 and 0.7, measured on two H200:
+#: none in a pass of large kernels and 0.6 in one of small ones (``refilled`` in the same file); in updates by
+#: verl's engine 0.7 where all activations are kept, 0.4 of six layers of experts, and none of 24 that wait
+#: for their host anyway (``remapped_s`` of ``docs/validation/data/updates-2xh200.json``).
+TAKEN_SHARE = 0.4
+
 #: Seconds of a collection of garbage in a process that has an engine: torch, a model, graphs, and what vLLM
 #: imports, about a million objects at 0.75 us each. Counted there were 0.82 and 0.96 million (ROCm/ATOM
 #: #1991, engine core and worker, 0.27 and 0.98 s) and 1.05 to 1.10 million (vllm-project/vllm #48620, 1.4

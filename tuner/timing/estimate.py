@@ -12,12 +12,12 @@ from tuner.timing import fsdp
 from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.decode import RolloutInput
 from tuner.timing.dispatch import dispatch_seconds, request_seconds, response_seconds
-from tuner.timing.freed import freed_bytes
+from tuner.timing.freed import freed_bytes, taken_seconds
 from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
 from tuner.timing.job import Parts, TimedPasses, layer_compute
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.records import record_seconds
-from tuner.timing.sleeping import falling_asleep_parts
+from tuner.timing.sleeping import falling_asleep_parts, gives_pages_back
 from tuner.timing.spreads import EIGHT_OF_TEN, SpreadFamily
 from tuner.timing.transfers import optimizer_parts, state_transfer_parts
 from tuner.timing.unknowns import SecondsRange, ranges_of
@@ -148,9 +148,14 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
         yield _judging_time(judge)
     if workload.validates_only:
         return  # the weights reach the engine once, whatever is validated
-    freed = 0.0
+    freed, pages = 0.0, sends and gives_pages_back(workload)
     for step_pass in workload.passes():
-        time = _pass_time(TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
+        there = freed if pages and step_pass.training else None
+        time = _pass_time(
+            TimedPasses(
+                cluster=workload.cluster, batch=workload.batch, step_pass=step_pass, pages_there=there
+            )
+        )
         yield time
         if sends and step_pass.training:
             freed = max(freed, time.freed_bytes)
@@ -246,7 +251,9 @@ def _pass_time(job: TimedPasses) -> PhaseTime:
     """
 
     def parts_of(batch: Batch) -> Parts:
-        other = TimedPasses(cluster=job.cluster, batch=batch, step_pass=job.step_pass)
+        other = TimedPasses(
+            cluster=job.cluster, batch=batch, step_pass=job.step_pass, pages_there=job.pages_there
+        )
         vars(other).update(layer=job.layer)
         return _parts_of_pass(other)
 
@@ -331,4 +338,6 @@ def _update(job: TimedPasses) -> Parts:
     mini_batch = _pass_parts(job) | optimizer_parts(job.model, job.engine, gpu)
     parts = {name: steps * seconds for name, seconds in mini_batch.items()}
     parts |= state_transfer_parts(job.model, job.engine, gpu, trains=True)
+    if job.pages_there is not None:
+        parts["taken_pages"] = taken_seconds(job, job.pages_there)
     return parts | _way_of_batch(job, mini_batches=steps)

@@ -1,5 +1,6 @@
 """Memory that PyTorch's allocator keeps free on a GPU when an update has ended: what was there meanwhile."""
 
+from tuner.timing import assumptions as assume
 from tuner.timing.job import TimedPasses
 from tuner.timing.layer import LayerWork
 from tuner.timing.transfers import trained_values
@@ -41,6 +42,23 @@ def freed_bytes(job: TimedPasses) -> float:
     roots = values * engine.optimizer_dtype.bytes if on_card else 0.0
     units = 0.0 if megatron else job.layer.parameters * _unit_bytes(job)
     return values * engine.stored_dtype.bytes + max(roots, _micro_batch_bytes(job) + units)
+
+
+def taken_seconds(job: TimedPasses, there: float) -> float:
+    """Seconds in which kernels of an update wait for memory that a step before it gave back in pages.
+
+    All trainers of a node take theirs at once, and the driver serves one at a time. The host does so as it
+    launches, so that kernels wait as far as it is not ahead of them.
+
+    Args:
+        job: the update.
+        there: bytes of the pages that another update of the step has taken before.
+
+    Source: PyTorch ``c10/cuda/CUDACachingAllocator.cpp`` (``ExpandableSegment::map``).
+    """
+    cluster = job.cluster
+    taken_bytes = max(0.0, min(freed_bytes(job), cluster.gpu.memory_bytes) - there) * cluster.gpus_per_node
+    return assume.TAKEN_SHARE * taken_bytes / assume.TAKEN_PAGES_BYTES_PER_S
 
 
 def _unit_bytes(job: TimedPasses) -> int:

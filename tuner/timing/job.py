@@ -35,6 +35,7 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
     cluster: Cluster
     batch: Batch
     step_pass: StepPass
+    pages_there: float | None = None  # bytes left by updates before; None where no pages are given back
 
     @property
     def model(self) -> ModelShape:
@@ -83,19 +84,25 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
         """The job with all of its layers recomputed, or none."""
         engine = replace(self.engine, checkpointing=checkpointing, recompute_first_layers=None)
         step_pass = replace(self.step_pass, engine=engine)
-        job = TimedPasses(cluster=self.cluster, batch=self.batch, step_pass=step_pass)
+        job = TimedPasses(
+            cluster=self.cluster, batch=self.batch, step_pass=step_pass, pages_there=self.pages_there
+        )
         vars(job).update(micro=self.micro, layer=self.layer)
         return job
 
     def on_cluster(self, cluster: Cluster) -> "TimedPasses":
         """The job on GPUs that differ in their host alone, and compute as long."""
-        job = TimedPasses(cluster=cluster, batch=self.batch, step_pass=self.step_pass)
+        job = TimedPasses(
+            cluster=cluster, batch=self.batch, step_pass=self.step_pass, pages_there=self.pages_there
+        )
         vars(job).update(micro=self.micro, layer=self.layer, compute=self.compute)
         return job
 
     def computing(self, compute: "LayerCompute") -> "TimedPasses":
         """The job on GPUs that take other seconds for a layer's arithmetic."""
-        job = TimedPasses(cluster=self.cluster, batch=self.batch, step_pass=self.step_pass)
+        job = TimedPasses(
+            cluster=self.cluster, batch=self.batch, step_pass=self.step_pass, pages_there=self.pages_there
+        )
         vars(job).update(micro=self.micro, layer=self.layer, compute=compute)
         return job
 

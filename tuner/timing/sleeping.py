@@ -55,6 +55,11 @@ def falling_asleep_parts(workload: Workload) -> dict[str, float]:
     return {cause: seconds for cause, seconds in parts.items() if seconds}
 
 
+def gives_pages_back(workload: Workload) -> bool:
+    """Whether a step gives the trainer's freed memory back in pages, which its next passes take again."""
+    return workload.generator.colocated and workload.weight_sync.maps_pages
+
+
 def given_back_seconds(workload: Workload, freed: float) -> float:
     """Freed blocks of the update, which the trainer gives back while weights are handed over, one by one.
 

@@ -97,6 +97,7 @@ ENDS = {
     "SENT_BYTES_PER_S": (0.1 * GIGA, GIGA),
     "SERIALIZED_BYTES_PER_S": (0.2 * GIGA, 2.2 * GIGA),
     "STORAGE_BYTES_PER_S": (0.3 * GIGA, 10 * GIGA),
+    "TAKEN_SHARE": (0.0, 0.7),
     "UNMAPPED_BYTES_PER_S": (0.87e12, 2.7e12),
 }
 
@@ -274,6 +275,9 @@ CAUSES = {
         family=SpreadFamily.MEMORY,
         spread=of_rate("GIVEN_BACK_PAGES_BYTES_PER_S").and_also(FREED),
         evidence=Evidence.HEURISTIC,
+    ),
+    "taken_pages": SecondsCause(
+        family=SpreadFamily.MEMORY, spread=of_constant("TAKEN_SHARE").and_also(FREED)
     ),
     "engine_copies": SecondsCause(family=SpreadFamily.HOST_LINK, spread=ENGINES_AT_ONCE),
     "offload": SecondsCause(family=SpreadFamily.HOST_LINK, spread=of_rate("PINNED_SHARE"), rests_on="states"),

@@ -9,7 +9,12 @@ from tuner.timing.adapters import unit_seconds
 from tuner.timing.communication import gather_seconds, latency_seconds
 from tuner.timing.garbage import sync_collections_seconds
 from tuner.timing.rates import copy_bytes_per_s
-from tuner.timing.sleeping import given_back_seconds, moved_weights_seconds, wake_up_seconds
+from tuner.timing.sleeping import (
+    given_back_seconds,
+    gives_pages_back,
+    moved_weights_seconds,
+    wake_up_seconds,
+)
 from tuner.timing.transfers import offloading_parts, pinned_seconds, weights_held
 from tuner.workload import Backend, GreedyBaseline, Workload
 
@@ -246,9 +251,10 @@ def sync_parts(workload: Workload, freed: float = 0.0) -> dict[str, float]:
         workload: the job.
         freed: bytes of freed blocks that the update has left on one GPU.
     """
-    pages = workload.generator.colocated and workload.weight_sync.maps_pages
     parts = _moving_parts(workload.standing) | {
-        "given_back_pages" if pages else "given_back": given_back_seconds(workload, freed),
+        "given_back_pages" if gives_pages_back(workload) else "given_back": given_back_seconds(
+            workload, freed
+        ),
         "wake_up": wake_up_seconds(workload),
     }
     if workload.batch.greedy_baseline is GreedyBaseline.AFTER_NEW_WEIGHTS:
