@@ -632,13 +632,15 @@ EXPERT_TENSORS = 3
 #: Seconds of the host that cuts a tensor into the shards of a state dict under FSDP1: ``DTensor.from_local``,
 #: ``redistribute``, and a block of the card for each shard, since the cache is empty. Between 0.15e-3 (a
 #: group of processes that does nothing and tensors of 4 KiB, torch 2.11 and 2.13, ``python -m
-#: measure.links``) and 0.64e-3: the state dict of Qwen3-4B in verl 0.9.1's engine on two H200 took 0.43e-3
-#: to that for each of its 399 tensors beside its bytes (``docs/validation/data/updates-2xh200.json``).
+#: measure.links``) and 0.64e-3: the state dict of Qwen3-4B in verl 0.9.1's engine took 0.43e-3 to that for
+#: each of its 399 tensors beside its bytes, on two machines with two H200
+#: (``docs/validation/data/updates-2xh200.json``).
 CUT_TENSOR_S = 0.5e-3
 
 #: Seconds of the host that puts a tensor together from its shards: ``DTensor.full_tensor``. Between 0.17e-3
-#: and 0.61e-3, measured as above; in verl's engine 0.26e-3 to that.
-JOIN_TENSOR_S = 0.4e-3
+#: and 0.64e-3, measured as above; in verl's engine 0.26e-3 to 0.61e-3 under FSDP1, and 0.58e-3 to 0.64e-3 of
+#: Qwen2.5-1.5B under FSDP2.
+JOIN_TENSOR_S = 0.5e-3
 
 #: Seconds of an inference engine that finds the place of one tensor and copies it there. Between 0.05e-3 and
 #: 0.3e-3: two or three operators and the loops of vLLM's ``load_weights`` over names.

@@ -2,8 +2,9 @@
 
     PYTHONPATH=.:tests torchrun --nproc-per-node 2 -m measure.run_updates CASE --output FILE
 
-``CASE`` is 4b, 6l or moe. verl, tensordict and what they import have to be importable. One GPU alone has all
-of the states and as many tokens as one of two. ``--dry-run`` shrinks model and sequences, for a processor.
+``CASE`` is 4b, 1.5b, 6l or moe. verl, tensordict and what they import have to be importable. One GPU alone
+has all of the states and as many tokens as one of two. ``--dry-run`` shrinks model and sequences, for a
+processor.
 """
 
 import argparse

@@ -35,6 +35,13 @@ CASES = {
         update=_budget(12800),
         log_prob=_budget(20480),
     ),
+    "1.5b": Case(
+        model="Qwen2.5-1.5B",
+        layers=28,
+        engine={"strategy": "fsdp2"},
+        update=_budget(8192),
+        log_prob=_budget(8192),
+    ),
     "6l": Case(
         model="Qwen3-30B-A3B", layers=6, engine={"strategy": "fsdp"}, update=_SIXTEEN, log_prob=_SIXTEEN
     ),
