@@ -61,7 +61,7 @@ def test_an_engine_is_proposed_first(tmp_path: Path) -> None:
     assert finding["code"] == "CFG209"
     assert finding["overrides"] == [f"{ROLE}.rollout.name=vllm"]
     change = finding["price"]["change"]
-    assert change["high_share"] < -0.1  # for certain
+    assert change["high_share"] < -0.08  # for certain
     assert change["low_share"] < change["high_share"] - 0.2  # and little is known of how much
 
     odd = answer_to(tmp_path / "run.sh", LAUNCH.replace("n_gpus_per_node=8", "n_gpus_per_node=1"))

@@ -26,6 +26,10 @@ from tuner.workload import Backend, Lora, Workload
 SHARD = (4 + 2) / 8  # an eighth of the weights is cast from float32
 IN_PLACE = (2 + 2) / 8  # and put where the others are gathered
 CAST = (2 + 4) / GRADIENT_CAST_SHARE  # gradients of bfloat16 into a buffer of float32
+#: FSDP1 of eight ranks: joined, cast, divided by four, and the share of the sum by two.
+JOINED = 2 + 2 + 2 + 4 + 2 * 4 + 2 * 4 / 8
+#: The same in bfloat16, which needs no cast, with what is added in the dtype of the weights.
+HALVED = tuple(2 + 2 + 2 * 2 + 2 * 2 / 8 + added for added in (0, 3 * 4 / 8, 3 * 4 / 8))
 
 
 def update_job(workload: Workload) -> TimedPasses:
@@ -41,7 +45,7 @@ def layer_bytes(seconds: float, job: TimedPasses) -> float:
     ("workload", "forward", "backward"),
     [
         (workloads.grpo_7b(), 2 + 2 + SHARD + IN_PLACE, 2 + 2 + SHARD + IN_PLACE + CAST),
-        (workloads.grpo_7b().with_actor_engine(backend=Backend.FSDP), SHARD, SHARD + 2 + 2),
+        (workloads.grpo_7b().with_actor_engine(backend=Backend.FSDP), SHARD, SHARD + JOINED),
         (
             workloads.grpo_7b().with_actor_engine(stored_dtype=DType.BFLOAT16),
             2 + 2 + IN_PLACE,
@@ -119,10 +123,11 @@ SUMMED = (4 + 4) / GRADIENT_COPY_SHARE  # a sum of float32 into a buffer of floa
         ({"stored_dtype": DType.BFLOAT16}, CAST, CAST + 3 * 2 / 8, CAST + 3 * 2 / 8),
         ({"deferred_gradient_sync": True}, 2 + 4, 4 + 4 + 2, 4 + 4 + 2 + SUMMED),
         ({"deferred_gradient_sync": True, "reduce_dtype": DType.BFLOAT16}, 0, 6, 6 + 4 / GRADIENT_COPY_SHARE),
-        ({"backend": Backend.FSDP}, 2 + 2, 2 + 2 + 3 * 4 / 8, 2 + 2 + 3 * 4 / 8),
-        ({"backend": Backend.FSDP, "deferred_gradient_sync": True}, 0, 3 * 2, 3 * 2 + 2 + 2),
+        ({"backend": Backend.FSDP}, JOINED, JOINED + 3 * 4 / 8, JOINED + 3 * 4 / 8),
+        ({"backend": Backend.FSDP, "reduce_dtype": DType.BFLOAT16}, *HALVED),
+        ({"backend": Backend.FSDP, "deferred_gradient_sync": True}, 0, 3 * 2, 3 * 2 + JOINED),
     ],
-    ids=["fsdp2", "of bfloat16", "whole", "whole, of bfloat16", "fsdp", "fsdp, whole"],
+    ids=["fsdp2", "of bfloat16", "whole", "whole, of bfloat16", "fsdp", "fsdp, reduced so", "fsdp, whole"],
 )
 def test_bytes_of_a_gradient_in_each_micro_batch(
     changes: dict[str, object], first: float, between: float, last: float

@@ -66,11 +66,13 @@ def test_phases_are_those_of_the_step_in_order():
     ],
 )
 def test_more_work_takes_longer(make, field, factor):
+    """Micro-batches of more work may be a little smaller, and leave less memory free to be given back."""
     workload = make()
     more = workload.with_batch(**{field: getattr(workload.batch, field) * factor})
     assert time_of(more).seconds > time_of(workload).seconds
     for before, after in zip(time_of(workload).phases, time_of(more).phases, strict=True):
-        assert after.seconds >= before.seconds * 0.999, (before, after)
+        least = 0.95 if before.phase is Phase.UPDATE_WEIGHTS else 0.999
+        assert after.seconds >= before.seconds * least, (before, after)
 
 
 @pytest.mark.parametrize(

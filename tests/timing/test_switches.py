@@ -8,7 +8,12 @@ from tuner.dtypes import DType
 from tuner.timing import fsdp, step_time
 from tuner.timing.decode import RolloutInput
 from tuner.timing.generation.rollout import generation
-from tuner.timing.job import TimedPasses
+from tuner.timing.job import (
+    TimedPasses,
+    before_attention_seconds,
+    kernels_seconds,
+    launched_late_share,
+)
 from tuner.workload import Backend, Checkpointing, HeadKind, Phase, Scaling, Workload
 
 SMALL = workloads.dynamic(4096)  # micro-batches of one sequence: bound by launches and gathers
@@ -329,10 +334,28 @@ def test_the_first_gather_is_hidden_where_the_host_takes_longer_than_it_and_the_
 
 
 def test_a_host_that_waits_in_each_layer_gathers_behind_what_it_launches_afterwards():
-    span = fsdp.forward_span(job_of(WAITING, LOG_PROB))
+    """And waits again when the GPU has put the weights in place and computed up to the attention."""
+    job = job_of(WAITING, LOG_PROB)
+    span = fsdp.forward_span(job)
     late = span.launch * (1 - 21 / 40)
     assert late + span.gather > span.launch > span.compute
-    assert sum(span.parts().values()) == pytest.approx(span.waits + late + span.gather)
+    early = before_attention_seconds(job)
+    assert 0 < early < 0.6 * span.compute
+    chain = span.waits + late + span.gather + span.copies + early
+    assert sum(span.parts().values()) == pytest.approx(chain)
+
+
+def test_experts_are_launched_behind_the_attention():
+    """So that the next gather is issued later than a dense layer's, whose launches are as many before it."""
+    workload = workloads.grpo_moe_30b().with_actor_engine(backend=Backend.FSDP2, reads_positions=True)
+    job = job_of(workload, LOG_PROB)
+    experts = workload.model.moe
+    assert experts is not None
+    bare = job_of(replace(workload, model=replace(workload.model, moe=None)), LOG_PROB)
+    assert launched_late_share(bare) == pytest.approx(1 - 21 / 40)
+    early = [(1 - launched_late_share(one)) * kernels_seconds(one, backward=False) for one in (job, bare)]
+    assert early[0] == pytest.approx(early[1])
+    assert launched_late_share(job) > launched_late_share(bare)
 
 
 def test_the_first_fsdp_copies_less():

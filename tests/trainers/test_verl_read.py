@@ -808,6 +808,12 @@ def test_since_when_freed_memory_is_given_back_in_pages(version: str, pages: boo
     assert workload_of(DYNAMIC, version).sync.maps_pages is pages
 
 
+@pytest.mark.parametrize(("version", "cut"), by_release(False, ("0.9.0", True)))
+def test_since_when_experts_are_cut_out_of_one_tensor(version: str, cut: bool) -> None:
+    sync = workload_of(DYNAMIC, version).sync
+    assert (sync.cuts_experts, sync.experts_apart) == (cut, not cut)
+
+
 _NEW_WORKERS = "trainer.use_legacy_worker_impl=disable"
 
 

@@ -42,6 +42,7 @@ _WORDS = {
     "rounds": N_("rounds in which the sequences of a step are generated"),
     "counts_graphs": N_("CUDA graphs are estimated beforehand and taken from the KV cache"),
     "critic": N_("critic"),
+    "cuts_experts": N_("experts that are gathered as one tensor travel to the rollout engine one by one"),
     "cuda_graphs": N_("the rollout engine captures CUDA graphs"),
     "budgets_scale_loss": N_("under a token budget the loss is divided by the micro-batches of a fixed size"),
     "deferred_gradient_sync": N_("gradients are kept whole until the last micro-batch"),

@@ -629,18 +629,31 @@ LAYER_TENSORS = 12
 #: Tensors of an expert, where they are tensors of their own.
 EXPERT_TENSORS = 3
 
-#: Seconds of the host that cuts a tensor into the shards of a state dict under FSDP1: ``DTensor.from_local``
-#: and ``redistribute``. Between 0.15e-3 and 0.26e-3, measured (torch 2.11 and 2.13, ``python -m
-#: measure.links``).
-CUT_TENSOR_S = 0.19e-3
+#: Seconds of the host that cuts a tensor into the shards of a state dict under FSDP1: ``DTensor.from_local``,
+#: ``redistribute``, and a block of the card for each shard, since the cache is empty. Between 0.15e-3 (a
+#: group of processes that does nothing and tensors of 4 KiB, torch 2.11 and 2.13, ``python -m
+#: measure.links``) and 0.64e-3: the state dict of Qwen3-4B in verl 0.9.1's engine took 0.43e-3 to that for
+#: each of its 399 tensors beside its bytes, on two machines with two H200
+#: (``docs/validation/data/updates-2xh200.json``).
+CUT_TENSOR_S = 0.5e-3
 
 #: Seconds of the host that puts a tensor together from its shards: ``DTensor.full_tensor``. Between 0.17e-3
-#: and 0.30e-3, measured as above.
-JOIN_TENSOR_S = 0.23e-3
+#: and 0.64e-3, measured as above; in verl's engine 0.26e-3 to 0.61e-3 under FSDP1, and 0.58e-3 to 0.64e-3 of
+#: Qwen2.5-1.5B under FSDP2.
+JOIN_TENSOR_S = 0.5e-3
 
 #: Seconds of an inference engine that finds the place of one tensor and copies it there. Between 0.05e-3 and
 #: 0.3e-3: two or three operators and the loops of vLLM's ``load_weights`` over names.
 LOAD_TENSOR_S = 0.15e-3
+
+#: The same of a single expert's tensor. Between 0.023e-3 and 0.12e-3: comparing its name with the 384 that
+#: 128 experts have and copying it took 0.023e-3 (beside an H200, same file), and vLLM's loader of experts
+#: asks some 30 things of it before that.
+LOAD_EXPERT_S = 0.06e-3
+
+#: Seconds of the trainer's host that cuts a single expert's tensor out of its layer's and copies it into the
+#: bucket. Between 0.034e-3 and 0.045e-3, measured of two models in verl's engine (same file).
+SEND_EXPERT_S = 0.04e-3
 
 #: Collectives of Python objects for each of Megatron's tensors: its name is gathered and sent once more, and
 #: its shape gathered (verl ``utils/megatron_utils.py``, ``broadcast_str_from_megatron_pp`` and
@@ -698,10 +711,16 @@ GIVEN_BACK_BYTES_PER_S = 1.1e12
 #: one, two, four and eight processes on two H200, together (``mapped_pages`` in the same file).
 GIVEN_BACK_PAGES_BYTES_PER_S = 0.40e12
 
-#: Share of the card, without what an engine keeps of it, that are freed blocks when an update has ended.
-#: Between 0.1 and 0.9: that hangs on activations and on the order in which they came and went, which seconds
-#: do not know.
-FREED_SHARE = 0.5
+#: Bytes per second of such pages that the trainers of one node take again, all of them together. Between
+#: 0.30e12 and 0.52e12, measured with one, two, four and eight processes on two H200 (``mapped_pages`` in the
+#: same file, all rounds but the first).
+TAKEN_PAGES_BYTES_PER_S = 0.42e12
+
+#: Share of the seconds that taking them lasts in which kernels wait. Between 0 and 0.7, measured on two H200:
+#: none in a pass of large kernels and 0.6 in one of small ones (``refilled`` in the same file); in updates by
+#: verl's engine 0.7 where all activations are kept, 0.4 of six layers of experts, and none of 24 that wait
+#: for their host anyway (``remapped_s`` of ``docs/validation/data/updates-2xh200.json``).
+TAKEN_SHARE = 0.4
 
 #: Seconds of a collection of garbage in a process that has an engine: torch, a model, graphs, and what vLLM
 #: imports, about a million objects at 0.75 us each. Counted there were 0.82 and 0.96 million (ROCm/ATOM

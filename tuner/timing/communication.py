@@ -135,6 +135,8 @@ class OverlapTime(Struct, frozen=True, kw_only=True):
     launch_delays_gather: (
         bool  # the host waits among this layer's kernels, and issues the next gather behind them
     )
+    late_share: float = 0.0  # of the launches, those behind that wait
+    early: float = 0.0  # kernels that need the gathered weights and end before the next wait
 
     def parts(self) -> Parts:
         """Seconds by cause: the computation, and how long each of the others keeps it waiting."""
@@ -142,7 +144,7 @@ class OverlapTime(Struct, frozen=True, kw_only=True):
         launched = max(busy, self.launch) + self.waits
         chain = self.gather
         if self.launch_delays_gather:
-            chain += self.waits + (1 - assume.LAUNCHED_BEFORE_ATTENTION) * self.launch
+            chain += self.waits + self.late_share * self.launch + self.early
         waited = max(launched, chain)
         gathered = max(waited, side_by_side_seconds(busy + self.waits, self.gather))
         return {

@@ -12,11 +12,12 @@ from tuner.timing import fsdp
 from tuner.timing.corrections import OperatorFamily, correction
 from tuner.timing.decode import RolloutInput
 from tuner.timing.dispatch import dispatch_seconds, request_seconds, response_seconds
+from tuner.timing.freed import freed_bytes, taken_seconds
 from tuner.timing.generation.rollout import EngineHost, rollout_seconds, waiting_for
 from tuner.timing.job import Parts, TimedPasses, layer_compute
 from tuner.timing.judging import JudgeInput, judges, judging_parts
 from tuner.timing.records import record_seconds
-from tuner.timing.sleeping import falling_asleep_parts
+from tuner.timing.sleeping import falling_asleep_parts, gives_pages_back
 from tuner.timing.spreads import EIGHT_OF_TEN, SpreadFamily
 from tuner.timing.transfers import optimizer_parts, state_transfer_parts
 from tuner.timing.unknowns import SecondsRange, ranges_of
@@ -44,6 +45,11 @@ class PhaseTime(Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     def __hash__(self) -> int:
         return hash((self.phase, self.seconds, self.parts))
+
+    @cached_property
+    def freed_bytes(self) -> float:
+        """Bytes that PyTorch's allocator keeps free on one GPU behind it; 0 unless it is an update."""
+        return 0.0 if self.job is None or not self.job.trains else freed_bytes(self.job)
 
     def beside_host(self, times: float, preparing: float = 1.0) -> float:
         """Seconds beside another host, which may wait for the GPU, or the GPU for it.
@@ -142,10 +148,19 @@ def _phases(workload: Workload, concurrent_sequences: int) -> Iterator[PhaseTime
         yield _judging_time(judge)
     if workload.validates_only:
         return  # the weights reach the engine once, whatever is validated
+    freed, pages = 0.0, sends and gives_pages_back(workload)
     for step_pass in workload.passes():
-        yield _pass_time(TimedPasses(cluster=workload.cluster, batch=workload.batch, step_pass=step_pass))
+        there = freed if pages and step_pass.training else None
+        time = _pass_time(
+            TimedPasses(
+                cluster=workload.cluster, batch=workload.batch, step_pass=step_pass, pages_there=there
+            )
+        )
+        yield time
+        if sends and step_pass.training:
+            freed = max(freed, time.freed_bytes)
     if sends:
-        yield _sync_time(workload.at_rest)
+        yield _sync_time(workload.at_rest, freed)
 
 
 def seconds_of_passes(workload: Workload) -> float:
@@ -215,9 +230,9 @@ def _judging_time(inputs: JudgeInput) -> PhaseTime:
 
 
 @lru_cache(maxsize=512)  # many proposals change passes alone
-def _sync_time(workload: Workload) -> PhaseTime:
+def _sync_time(workload: Workload, freed: float) -> PhaseTime:
     """Handing over new weights, before every round where that is how a trainer generates."""
-    once, filtered = sync_parts(workload), workload.batch.group_filter
+    once, filtered = sync_parts(workload, freed), workload.batch.group_filter
 
     def parts_of(batch: Batch) -> Parts:
         return {name: batch.filter_rounds * seconds for name, seconds in once.items()}
@@ -236,7 +251,9 @@ def _pass_time(job: TimedPasses) -> PhaseTime:
     """
 
     def parts_of(batch: Batch) -> Parts:
-        other = TimedPasses(cluster=job.cluster, batch=batch, step_pass=job.step_pass)
+        other = TimedPasses(
+            cluster=job.cluster, batch=batch, step_pass=job.step_pass, pages_there=job.pages_there
+        )
         vars(other).update(layer=job.layer)
         return _parts_of_pass(other)
 
@@ -321,4 +338,6 @@ def _update(job: TimedPasses) -> Parts:
     mini_batch = _pass_parts(job) | optimizer_parts(job.model, job.engine, gpu)
     parts = {name: steps * seconds for name, seconds in mini_batch.items()}
     parts |= state_transfer_parts(job.model, job.engine, gpu, trains=True)
+    if job.pages_there is not None:
+        parts["taken_pages"] = taken_seconds(job, job.pages_there)
     return parts | _way_of_batch(job, mini_batches=steps)

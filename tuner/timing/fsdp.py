@@ -13,7 +13,15 @@ from tuner.timing.communication import (
     reduce_scatter_seconds,
 )
 from tuner.timing.corrections import OperatorFamily, correction
-from tuner.timing.job import Parts, TimedPasses, head_of, kernels_seconds, micro_batch_seconds
+from tuner.timing.job import (
+    Parts,
+    TimedPasses,
+    before_attention_seconds,
+    head_of,
+    kernels_seconds,
+    launched_late_share,
+    micro_batch_seconds,
+)
 from tuner.timing.layer import checkpoint_values
 from tuner.timing.sharded_copies import (
     accumulating_seconds,
@@ -94,23 +102,28 @@ def forward_span(job: TimedPasses) -> OverlapTime:
     Torch issues that gather on its own stream, and the host never waits for it. Where launching takes longer
     than computing, kernels begin later by it and end as they are launched: ``max(compute, launch, gather)``.
     Where the host waits for the GPU in each layer (:func:`position_seconds`) it issues the next gather behind
-    what it launches afterwards: ``max(max(compute, launch) + waits, waits + late + gather)``, where explicit
-    prefetching leaves ``gather`` alone. The products before the attention, behind the gather, are not in it.
+    what it launches afterwards, and waits again once the GPU has computed, from these weights, what comes
+    before the attention: ``max(max(compute, launch) + waits, waits + late + gather + early)``, where explicit
+    prefetching leaves ``gather`` alone.
 
     Source: torch ``distributed/fsdp/_runtime_utils.py`` (``_pre_forward_unshard``),
     ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``): streams wait for events.
     """
     prefetches = job.engine.forward_prefetch and job.engine.prefetch_effective
     waits = position_seconds(job, backward=False)
+    delayed = waits > 0 and not prefetches
+    copies = unsharding_copy_seconds(job, gathered_parameters(job))
     return OverlapTime(
         compute=job.compute.forward,
         exchange=sequence_exchange_seconds(job),
-        copies=unsharding_copy_seconds(job, gathered_parameters(job)),
+        copies=copies,
         launch=kernels_seconds(job, backward=False),
         waits=waits,
         gather=weight_gather_seconds(job, gathered_parameters(job)),
         offload=activation_copy_seconds(job),
-        launch_delays_gather=waits > 0 and not prefetches,
+        launch_delays_gather=delayed,
+        late_share=launched_late_share(job) if delayed else 0.0,
+        early=before_attention_seconds(job) + copies if delayed else 0.0,
     )
 
 

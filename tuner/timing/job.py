@@ -21,6 +21,7 @@ from tuner.timing.host import LayerSeconds, host_of_experts, host_seconds
 from tuner.timing.host_of_libraries import host_of_liger, host_of_megatron
 from tuner.timing.layer import LayerWork, average_layer
 from tuner.timing.mask_kernels import MaskKernel, mask_kernel
+from tuner.timing.rates import elementwise_bytes_per_s
 from tuner.timing.row_attention import PairedRows, row_attention_seconds
 from tuner.timing.tokens import MicroBatches, micro_batches_of
 from tuner.workload import Attention, Backend, Batch, Checkpointing, Engine, HeadKind, Lora, Phase, StepPass
@@ -34,6 +35,7 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
     cluster: Cluster
     batch: Batch
     step_pass: StepPass
+    pages_there: float | None = None  # bytes left by updates before; None where no pages are given back
 
     @property
     def model(self) -> ModelShape:
@@ -82,19 +84,25 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
         """The job with all of its layers recomputed, or none."""
         engine = replace(self.engine, checkpointing=checkpointing, recompute_first_layers=None)
         step_pass = replace(self.step_pass, engine=engine)
-        job = TimedPasses(cluster=self.cluster, batch=self.batch, step_pass=step_pass)
+        job = TimedPasses(
+            cluster=self.cluster, batch=self.batch, step_pass=step_pass, pages_there=self.pages_there
+        )
         vars(job).update(micro=self.micro, layer=self.layer)
         return job
 
     def on_cluster(self, cluster: Cluster) -> "TimedPasses":
         """The job on GPUs that differ in their host alone, and compute as long."""
-        job = TimedPasses(cluster=cluster, batch=self.batch, step_pass=self.step_pass)
+        job = TimedPasses(
+            cluster=cluster, batch=self.batch, step_pass=self.step_pass, pages_there=self.pages_there
+        )
         vars(job).update(micro=self.micro, layer=self.layer, compute=self.compute)
         return job
 
     def computing(self, compute: "LayerCompute") -> "TimedPasses":
         """The job on GPUs that take other seconds for a layer's arithmetic."""
-        job = TimedPasses(cluster=self.cluster, batch=self.batch, step_pass=self.step_pass)
+        job = TimedPasses(
+            cluster=self.cluster, batch=self.batch, step_pass=self.step_pass, pages_there=self.pages_there
+        )
         vars(job).update(micro=self.micro, layer=self.layer, compute=compute)
         return job
 
@@ -323,18 +331,47 @@ def kernels_seconds(job: TimedPasses, *, backward: bool) -> float:
     alone it builds no graph. The backward direction of a layer that is recomputed has its forward pass in it
     once more. Liger's functions and Megatron's modules launch fewer kernels and need more of Python for each.
     """
-    gpu, ranks = job.cluster.gpu.name, job.engine.parallel.gpus
+    _gpu, _ranks = job.cluster.gpu.name, job.engine.parallel.gpus
     if job.engine.backend is Backend.MEGATRON:
         seconds = _megatron_seconds(job, backward=backward)
     else:
         seconds = _plain_or_hooked_seconds(job, backward=backward) + _adapters_seconds(job, backward=backward)
-    if job.model.moe is not None:
-        sparse = job.model.sparse_layers / job.model.layers
-        grouped = not job.engine.loops_experts
-        launched = 1.0 if grouped else min(job.model.moe.experts, job.micro.tokens * job.layer.routed_copies)
-        experts = host_of_experts(gpu, grouped=grouped, ranks=ranks)
-        seconds += sparse * launched * _direction(experts, job, backward=backward)
+    seconds += _experts_seconds(job, backward=backward)
     return seconds / correction(job.cluster.gpu, OperatorFamily.HOST)
+
+
+def launched_late_share(job: TimedPasses) -> float:
+    """The share of a layer's launches forward that are made behind its attention, as those of experts are."""
+    whole = kernels_seconds(job, backward=False) * correction(job.cluster.gpu, OperatorFamily.HOST)
+    experts = _experts_seconds(job, backward=False)
+    return 1 - assume.LAUNCHED_BEFORE_ATTENTION * (1 - experts / whole)
+
+
+def before_attention_seconds(job: TimedPasses) -> float:
+    """Seconds in which the GPU computes what comes before a layer's attention forward.
+
+    A norm, the products into queries, keys and values, their own norms and the rotation.
+    """
+    layer, model, gpu, tokens = job.layer, job.model, job.cluster.gpu, job.micro.tokens
+    split, dtype = job.engine.parallel.tensor, job.engine.compute_dtype
+    width = layer.query_key_values + model.kv_heads * model.head_dim
+    products = per_layer.product_seconds(
+        layer.hidden * width / split, tokens, gpu, dtype, width=layer.width(split)
+    )
+    moved = per_layer.before_attention_bytes(layer, tokens, gpu, fused=job.fused) / split
+    return products + moved / elementwise_bytes_per_s(gpu)
+
+
+def _experts_seconds(job: TimedPasses, *, backward: bool) -> float:
+    """Seconds of launching a layer's routed experts, on a host that nobody measured."""
+    moe = job.model.moe
+    if moe is None:
+        return 0.0
+    sparse = job.model.sparse_layers / job.model.layers
+    grouped = not job.engine.loops_experts
+    launched = 1.0 if grouped else min(moe.experts, job.micro.tokens * job.layer.routed_copies)
+    experts = host_of_experts(job.cluster.gpu.name, grouped=grouped, ranks=job.engine.parallel.gpus)
+    return sparse * launched * _direction(experts, job, backward=backward)
 
 
 def _plain_or_hooked_seconds(job: TimedPasses, *, backward: bool) -> float:

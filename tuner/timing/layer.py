@@ -200,6 +200,20 @@ def elementwise_bytes(
     return moved + gate + routing_of(gpu.name).bytes_of(routed, backward=backward)
 
 
+def before_attention_bytes(layer: LayerWork, tokens: float, gpu: Gpu, *, fused: bool) -> float:
+    """Bytes that the element-wise kernels before a layer's attention move forward, in bf16.
+
+    A norm over the hidden width, those of queries and keys, and their rotation.
+    """
+    if fused:
+        values = (layer.hidden + layer.normed_query_keys) * assume.FUSED_NORM_BYTES
+        return tokens * (values + layer.query_key_values * assume.FUSED_ROTARY_BYTES)
+    table = elementwise_of(gpu.name)
+    moved = table.bytes_of(table.norm, tokens * layer.hidden, backward=False)
+    moved += table.bytes_of(table.norm, tokens * layer.normed_query_keys, backward=False)
+    return moved + table.bytes_of(table.rotary, tokens * layer.query_key_values, backward=False)
+
+
 def elementwise_seconds(
     layer: LayerWork,
     tokens: float,

@@ -57,7 +57,9 @@ def reducing_copy_seconds(job: TimedPasses, trained: float, *, summed: bool = Fa
 
     FSDP2 writes them in the dtype of the reduction, by a kernel that stays below the rate of a copy; FSDP1's
     autograd joins them in their own. With nobody to reduce with, FSDP2 copies that buffer once more, on a
-    stream of higher priority: the kernel fills the card, and those that compute wait for it.
+    stream of higher priority: the kernel fills the card, and those that compute wait for it. With somebody
+    FSDP1 casts what was joined on another stream, and divides it there by a part of the number of ranks, and
+    its share of the sum by the rest: none of it fits beside kernels that move as many bytes themselves.
 
     Args:
         job: the pass.
@@ -66,16 +68,33 @@ def reducing_copy_seconds(job: TimedPasses, trained: float, *, summed: bool = Fa
 
     Source: torch ``_fully_shard/_fsdp_collectives.py`` (``foreach_reduce_scatter_copy_in``,
     ``foreach_reduce``: ``world_size == 1``), ``aten/src/ATen/native/cuda/TensorShape.cu``
-    (``chunk_cat_cuda_kernel``).
+    (``chunk_cat_cuda_kernel``); ``distributed/fsdp/_runtime_utils.py`` (``_post_backward_hook``,
+    ``_reduce_grad``), ``distributed/algorithms/_comm_hooks/default_hooks.py``
+    (``_get_gradient_predivide_factor``).
     """
     engine, rate = job.engine, copy_bytes_per_s(job.cluster.gpu)
     computed, reduced = job.bytes_per_value, engine.reduce_dtype.bytes
     if engine.backend is not Backend.FSDP2:
-        return trained * 2 * computed / rate
+        return trained * (2 * computed + _cast_and_divided(computed, reduced, engine.parallel.gpus)) / rate
     read = reduced if summed else computed
     share = assume.GRADIENT_COPY_SHARE if read == reduced else assume.GRADIENT_CAST_SHARE
     again = 2 * reduced if engine.parallel.shard == 1 else 0
     return trained * ((read + reduced) / share + again) / rate
+
+
+def _cast_and_divided(computed: int, reduced: int, ranks: int) -> float:
+    """Bytes per gradient that FSDP1 moves before and behind a reduction; none where it is alone.
+
+    The sum is divided in two steps, each by the number's root or near it, to stay within the dtype's range.
+    """
+    if ranks == 1:
+        return 0.0
+    cast = 0 if computed == reduced else computed + reduced
+    before = 1
+    while ranks % before == 0 and ranks / before > before:
+        before *= 2
+    behind = 0.0 if before == ranks else 2 * reduced / ranks
+    return cast + 2 * reduced + behind
 
 
 def gradient_copy_seconds(job: TimedPasses, trained: float, *, reduces: bool, accumulates: bool) -> float:

@@ -55,8 +55,15 @@ def falling_asleep_parts(workload: Workload) -> dict[str, float]:
     return {cause: seconds for cause, seconds in parts.items() if seconds}
 
 
-def given_back_seconds(workload: Workload) -> float:
+def gives_pages_back(workload: Workload) -> bool:
+    """Whether a step gives the trainer's freed memory back in pages, which its next passes take again."""
+    return workload.generator.colocated and workload.weight_sync.maps_pages
+
+
+def given_back_seconds(workload: Workload, freed: float) -> float:
     """Freed blocks of the update, which the trainer gives back while weights are handed over, one by one.
+
+    As many as the update has left (:mod:`tuner.timing.freed`), no more than the card has room for.
 
     All trainers of a node do so at the same time, and wait for each other in the driver. Since verl 0.6 they
     are no blocks but the pages of expandable segments, and go more slowly.
@@ -68,16 +75,20 @@ def given_back_seconds(workload: Workload) -> float:
     ``utils/memory_utils.py`` (``aggressive_empty_cache``), ``utils/fsdp_utils.py``
     (``offload_fsdp_model_to_cpu``), ``utils/device.py`` (``set_expandable_segments``); PyTorch
     ``c10/cuda/CUDACachingAllocator.cpp`` (``release_block``, ``unmap_block``).
+
+    Args:
+        workload: the job.
+        freed: bytes of freed blocks on one GPU.
     """
     rollout = workload.generator
     if not rollout.colocated:
         return 0.0
     cache_share = 0.0 if rollout.frees_memory else rollout.memory_fraction
     cluster = workload.cluster
-    left = (1 - cache_share) * cluster.gpu.memory_bytes * cluster.gpus_per_node
+    left = min(freed, (1 - cache_share) * cluster.gpu.memory_bytes) * cluster.gpus_per_node
     pages = workload.weight_sync.maps_pages
     rate = assume.GIVEN_BACK_PAGES_BYTES_PER_S if pages else assume.GIVEN_BACK_BYTES_PER_S
-    return assume.FREED_SHARE * left / rate
+    return left / rate
 
 
 def _engine_weights(workload: Workload) -> float:

@@ -9,7 +9,12 @@ from tuner.timing.adapters import unit_seconds
 from tuner.timing.communication import gather_seconds, latency_seconds
 from tuner.timing.garbage import sync_collections_seconds
 from tuner.timing.rates import copy_bytes_per_s
-from tuner.timing.sleeping import given_back_seconds, moved_weights_seconds, wake_up_seconds
+from tuner.timing.sleeping import (
+    given_back_seconds,
+    gives_pages_back,
+    moved_weights_seconds,
+    wake_up_seconds,
+)
 from tuner.timing.transfers import offloading_parts, pinned_seconds, weights_held
 from tuner.workload import Backend, GreedyBaseline, Workload
 
@@ -17,6 +22,7 @@ _PROJECTIONS = 7  # of a layer, which adapters are put beside
 _MLP_TENSORS = 3  # of a dense layer, in whose place a sparse one has experts
 _OTHER_TENSORS = 3  # embedding, last norm, output projection
 _COPIES_OF_A_CUT = 2  # a tensor is read and written before it is cut
+_UNCUT = "gpt_oss"  # whose experts vLLM loads together
 
 
 def sent_parameters(workload: Workload) -> int:
@@ -37,13 +43,32 @@ def sent_tensors(workload: Workload) -> int:
     lora, layers = workload.actor.engine.lora, workload.model.layers
     if lora is not None and sent_parameters(workload) < workload.model.parameters:
         return lora.matrices or 2 * _PROJECTIONS * layers
-    return _tensors_of_the_model(workload)
+    cuts = cuts_experts(workload)
+    return _tensors_of_the_model(workload, experts_apart=cuts or workload.weight_sync.experts_apart)
 
 
-def _tensors_of_the_model(workload: Workload) -> int:
+def cuts_experts(workload: Workload) -> bool:
+    """Whether experts that are gathered together travel one by one: all but those of gpt-oss.
+
+    Source: verl 0.9.0 and 0.9.1 ``workers/engine/fsdp/utils.py`` (``unfuse_moe_params``).
+    """
+    sync, model = workload.weight_sync, workload.model
+    return sync.cuts_experts and not sync.experts_apart and model.architecture != _UNCUT
+
+
+def sent_experts(workload: Workload) -> int:
+    """How many of the tensors that travel are those of single experts."""
+    model = workload.model
+    apart = cuts_experts(workload) or workload.weight_sync.experts_apart
+    if model.moe is None or not apart or sent_parameters(workload) < model.parameters:
+        return 0
+    return model.sparse_layers * model.moe.experts * assume.EXPERT_TENSORS
+
+
+def _tensors_of_the_model(workload: Workload, *, experts_apart: bool) -> int:
     model = workload.model
     experts = 0 if model.moe is None else model.sparse_layers * model.moe.experts * assume.EXPERT_TENSORS
-    if model.moe is not None and not workload.weight_sync.experts_apart:
+    if model.moe is not None and not experts_apart:
         experts = model.sparse_layers * (assume.EXPERT_TENSORS - 1)  # gate and up are one
     mlp = _MLP_TENSORS * model.sparse_layers
     return model.layers * assume.LAYER_TENSORS - mlp + experts + _OTHER_TENSORS
@@ -59,7 +84,9 @@ def gathered_tensors(workload: Workload) -> float:
     engine, model = workload.actor.engine, workload.model
     sent = sent_tensors(workload)
     if engine.backend is not Backend.MEGATRON:
-        return sent
+        if sent_parameters(workload) < model.parameters:
+            return sent
+        return _tensors_of_the_model(workload, experts_apart=workload.weight_sync.experts_apart)
     if model.moe is None or sent_parameters(workload) < model.parameters:
         return assume.MEGATRON_TENSORS * sent
     other_tensors = model.layers * assume.LAYER_TENSORS - _MLP_TENSORS * model.sparse_layers + _OTHER_TENSORS
@@ -119,19 +146,22 @@ def tensor_seconds(workload: Workload) -> float:
 
     As far as the card is not busy longer with gathering and loading them. Where a trainer waits until the
     engine has loaded a bucket, the host of one side and the card of the other do not work at the same time.
+    Experts that are gathered together are cut apart, and each takes its way by itself.
 
     Source: verl 0.7.1 ``workers/rollout/vllm_rollout/bucketed_weight_transfer.py`` (``receive_weights``
     answers, then loads), 0.8.0 to 0.9.1 there (loads, then answers).
     """
     engine, sync = workload.actor.engine, workload.weight_sync
-    tensors = sent_tensors(workload)
-    placing = tensors * assume.LOAD_TENSOR_S
+    tensors, experts = sent_tensors(workload), sent_experts(workload)
+    placing = (tensors - experts) * assume.LOAD_TENSOR_S + experts * assume.LOAD_EXPERT_S
     if engine.backend is Backend.FSDP and sent_parameters(workload) < workload.model.parameters:
         return adapter_collecting_seconds(workload) + placing
     joining = 0.0
     if engine.backend is not Backend.MEGATRON and engine.parallel.shard > 1 and not sync.gathers_whole_model:
         cut = assume.CUT_TENSOR_S if engine.backend is Backend.FSDP else 0.0
-        joining = tensors * (assume.JOIN_TENSOR_S + cut)
+        joining = gathered_tensors(workload) * (assume.JOIN_TENSOR_S + cut)
+    if cuts_experts(workload):
+        joining += experts * assume.SEND_EXPERT_S
     gathering, loading = trainer_gather_seconds(workload), engine_load_seconds(workload)
     if sync.bucket_bytes and not sync.engine_buckets:
         return max(0.0, joining - gathering) + max(0.0, placing - loading)
@@ -153,7 +183,8 @@ def adapter_collecting_seconds(workload: Workload) -> float:
     sent = sent_tensors(workload)
     unit = unit_seconds(workload.cluster.gpu.name, ranks=engine.parallel.gpus).forward
     units = sent + layers / assume.SINGLE_TENSOR_UNIT
-    cut = _tensors_of_the_model(workload) + sent
+    whole = _tensors_of_the_model(workload, experts_apart=workload.weight_sync.experts_apart)
+    cut = whole + sent
     return units * unit + cut * assume.CUT_TENSOR_S + sent * assume.JOIN_TENSOR_S
 
 
@@ -211,14 +242,19 @@ def staging_parts(workload: Workload) -> dict[str, float]:
     return offloading_parts(stored, engine, gpu, comes=1, leaves=leaves)
 
 
-def sync_parts(workload: Workload) -> dict[str, float]:
+def sync_parts(workload: Workload, freed: float = 0.0) -> dict[str, float]:
     """Seconds by cause of a step's weight sync, with the engine's waking up.
 
     Where greedy responses are generated behind the others as if for a step of their own, there are two.
+
+    Args:
+        workload: the job.
+        freed: bytes of freed blocks that the update has left on one GPU.
     """
-    pages = workload.generator.colocated and workload.weight_sync.maps_pages
     parts = _moving_parts(workload.standing) | {
-        "given_back_pages" if pages else "given_back": given_back_seconds(workload),
+        "given_back_pages" if gives_pages_back(workload) else "given_back": given_back_seconds(
+            workload, freed
+        ),
         "wake_up": wake_up_seconds(workload),
     }
     if workload.batch.greedy_baseline is GreedyBaseline.AFTER_NEW_WEIGHTS:

@@ -147,5 +147,6 @@ class WeightSync(Struct, frozen=True, kw_only=True, cache_hash=True):
     maps_pages: bool = False  # what the trainer frees are pages that are mapped one by one, no whole blocks
     receiver_collects: bool = False  # and once more, beside the engine's worker, once that has the weights
     experts_apart: bool = False  # each expert's weights are tensors of their own
+    cuts_experts: bool = False  # experts that are gathered as one tensor travel one by one
     quantizes_in_one_kernel: bool = True  # weights made 8-bit on their way; False: by operators
     carrier: Carrier | None = None  # to engines on GPUs of their own; None where all share the trainer's

@@ -166,6 +166,7 @@ def sync_facts(source: ReleaseSettings, rollout: Rollout, actor: Engine) -> dict
         or (not vllm and source.since("0.4.1") and not source.since("0.6.0")),  # SGLang's
         **_collections(source, rollout),
         "experts_apart": not fsdp or not source.since("0.9.0"),  # transformers 5 has them in one tensor
+        "cuts_experts": fsdp and source.since("0.9.0"),  # ``unfuse_moe_params``
         "quantizes_in_one_kernel": source.since("0.7.1"),  # ``blockwise_cast_to_fp8_triton``
         "empties_cache_first": not engines or source.since("0.9.0") or actor.param_offload,
         # ``set_expandable_segments(True)`` behind each sync, the one before the first step too
