@@ -34,6 +34,7 @@ from tuner.consultation.relaxing import on_whole_nodes, relaxations_of
 from tuner.consultation.strategies import as_it_is, strategies_named
 from tuner.consultation.until_stopped import UntilStopped
 from tuner.errors import InputError, TunerError
+from tuner.files import files_unchanged
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
 from tuner.language import _
@@ -101,6 +102,7 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
         return next(named, None)
 
 
+@files_unchanged()
 def plan_answer(
     source: str,
     words: Sequence[str],
