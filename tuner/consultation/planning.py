@@ -114,6 +114,7 @@ def plan_answer(
     varied: Sequence[str] = (),
     longest: bool = False,
     watch: Watch | None = None,
+    processes: int = 1,
 ) -> PlanAnswer:
     """Plan a job on the cards that there are, and on fewer or others.
 
@@ -129,6 +130,7 @@ def plan_answer(
             the name ``placement`` it has placements, each of which is planned of the job as it is, and under
             the name ``strategy`` strategies of the trainer's engine, which are planned as one.
         watch: told how far the search of a cluster is.
+        processes: in which placements are planned at most.
 
     Raises:
         TunerError: something in the configuration or the premises cannot be used.
@@ -162,7 +164,7 @@ def plan_answer(
     main_one = PlannedJob(read=job, premises=main, before=before)
     others = until.all(other_plans(asked, clusters, job), ends=lambda one: one.plan.stopped)
     all_plans = (PlannedCluster(plan=best, job=main_one), *others)
-    placed = until.all(placed_on_all(asked, places, all_plans))
+    placed = until.all(placed_on_all(asked, places, all_plans, processes=processes))
     rows = capacity((one.plan for one in all_plans), map(_placed_setting, placed))
     fits = any(row.best for row in rows)
     larger = () if fits else until.all(_on_more(asked, clusters, job), ends=lambda one: one.stopped)
