@@ -8,7 +8,7 @@ import pytest
 from tests.cli.runner import run
 from tests.plan.test_placement_clusters import GIVEN, JOB, shown
 from tuner.cli import plan as command
-from tuner.consultation import placed_clusters, side_by_side
+from tuner.consultation import planned_everywhere, side_by_side
 
 
 @pytest.mark.slow
@@ -19,7 +19,7 @@ def test_several_processes_say_what_one_says(monkeypatch: pytest.MonkeyPatch) ->
         started.append(count)
         return pool(count, **options)
 
-    monkeypatch.setattr(placed_clusters, "_FEW", 1)
+    monkeypatch.setattr(planned_everywhere, "_FEW", 1)
     monkeypatch.setattr(command, "cores", lambda: 2)
     monkeypatch.setattr(side_by_side, "ProcessPoolExecutor", counted)
     vary = "placement=colocated,one-step-off,separate"
