@@ -362,26 +362,36 @@ class StepMemory:
         """Host memory per node."""
         return sum(term.bytes for term in self.host_terms)
 
+    @property
+    def host_is_short(self) -> bool:
+        """Whether a node has too little host memory."""
+        limit = self._workload.cluster.host_memory_bytes
+        sure = (term.bytes for term in self.host_terms if not term.may_be_nothing)
+        return limit is not None and sum(sure) > limit
+
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """Why the job could not run, however much memory its GPUs had to spare."""
         reasons = list(start_problems(self._workload.at_rest))
-        limit = self._workload.cluster.host_memory_bytes
-        sure = sum(term.bytes for term in self.host_terms if not term.may_be_nothing)
-        if limit is not None and sure > limit:
+        if self.host_is_short:
             reasons.append(_("offloaded states and copies take more host memory than a node has"))
         return tuple(reasons)
 
     @cached_property
-    def estimate(self) -> Estimate:
-        """The whole estimate."""
-        cluster, saving = self._workload.cluster, self.phase(Phase.SAVE_CHECKPOINT)
+    def doubts(self) -> tuple[str, ...]:
+        """Why the job may not run although every phase fits."""
         doubts = (
             added_doubt(self._workload),
             start_doubt(self._workload.at_rest),
-            save_doubt(self._workload, saving),
+            save_doubt(self._workload, self.phase(Phase.SAVE_CHECKPOINT)),
             padding_doubt(self._workload, self.phase, self.bound_bytes),
         )
+        return tuple(doubt for doubt in doubts if doubt is not None)
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The whole estimate."""
+        cluster = self._workload.cluster
         return Estimate(
             phases=self.all_phases,
             capacity_bytes=cluster.gpu.capacity_bytes,
@@ -389,7 +399,7 @@ class StepMemory:
             host_terms=self.host_terms,
             host_capacity_bytes=cluster.host_memory_bytes,
             problems=self.problems,
-            doubts=tuple(doubt for doubt in doubts if doubt is not None),
+            doubts=self.doubts,
         )
 
 
