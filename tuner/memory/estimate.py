@@ -35,7 +35,7 @@ class _Step:
         self.workload = at_rest
         self.residents = Residents.of(at_rest)
         self._made: dict[tuple[Phase, StepPass | None], PhaseEstimate] = {}
-        self._besides: dict[tuple[Role, bool], Moment] = {}
+        self._residents_of: dict[tuple[Role, bool], Moment] = {}
 
     @cached_property
     def cache(self) -> Term | None:
@@ -123,19 +123,19 @@ class _Step:
             tokens: of its largest micro-batch; None: as many as it must have room for.
         """
         workload = self.workload
-        moments, kept = _moments_of(step_pass, workload.batch, workload.actor, most_tokens, tokens)
-        if kept:
-            around = (*self.around_pass(step_pass), *kept, *self.around)
+        moments, input_terms = _moments_of(step_pass, workload.batch, workload.actor, most_tokens, tokens)
+        if input_terms:
+            around = (*self.around_pass(step_pass), *input_terms, *self.around)
             return _phase(step_pass.phase, around, moments)
-        return PhaseEstimate(phase=step_pass.phase, own=moments, resident=self._beside(step_pass))
+        return PhaseEstimate(phase=step_pass.phase, own=moments, resident=self._resident_beside(step_pass))
 
-    def _beside(self, step_pass: StepPass) -> Moment:
+    def _resident_beside(self, step_pass: StepPass) -> Moment:
         """What stays on the card in a pass: the same for all passes over a model in one direction."""
         kind = step_pass.role, step_pass.training
-        beside = self._besides.get(kind)
-        if beside is None:
-            beside = self._besides[kind] = _resident((*self.around_pass(step_pass), *self.around))
-        return beside
+        resident = self._residents_of.get(kind)
+        if resident is None:
+            resident = self._residents_of[kind] = _resident((*self.around_pass(step_pass), *self.around))
+        return resident
 
     def around_pass(self, step_pass: StepPass) -> tuple[Term, ...]:
         """The states that a pass works with, and what the engines of the other models hold meanwhile."""

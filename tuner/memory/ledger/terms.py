@@ -213,8 +213,8 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
     def behind(self, pass_before: "PhaseEstimate") -> "PhaseEstimate":
         """The phase behind a pass whose freed blocks its trainer still has: its own moments are the same."""
         other = replace(self, before=pass_before)
-        known = vars(self)
-        vars(other).update({name: known[name] for name in _OF_MOMENTS if name in known})
+        values = vars(self)
+        vars(other).update({name: values[name] for name in _OF_MOMENTS if name in values})
         return other
 
     def bytes_of(self, *items: Item) -> int:
