@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from tuner.errors import InputError, Location
 from tuner.language import _
@@ -197,6 +197,32 @@ def standard_input_kept() -> Iterator[None]:
         yield
     finally:
         _kept = before
+
+
+#: What was made once for the question that is being answered, by what makes it; None where none is.
+_AT_HAND: ContextVar[dict[Callable[[], Any], Any] | None] = ContextVar("_AT_HAND", default=None)
+_T = TypeVar("_T")
+
+
+@contextmanager
+def files_unchanged() -> Iterator[None]:
+    """While it lasts, what is remembered of files holds for whoever asks next, see :func:`at_hand`."""
+    token = _AT_HAND.set({})
+    try:
+        yield
+    finally:
+        _AT_HAND.reset(token)
+
+
+def at_hand(make: Callable[[], _T]) -> _T:
+    """What remembers files: the same while :func:`files_unchanged` lasts, else a new one each time."""
+    known = _AT_HAND.get()
+    if known is None:
+        return make()
+    if make not in known:
+        known[make] = make()
+    made: _T = known[make]
+    return made
 
 
 class _Repeated(io.RawIOBase):

@@ -70,6 +70,29 @@ def start_silent_tracker() -> None:
 
 
 @contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Processes that are started meanwhile hear no Ctrl-C, and write no traceback: the first one ends them.
+
+    One that comes meanwhile is heard afterwards.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def cores() -> int:
+    """The cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
 def module_command(
     module: str, arguments: Sequence[str], *, group: bool = False
 ) -> Iterator[tuple[list[str], tuple[int, ...]]]:

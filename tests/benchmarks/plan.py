@@ -1,12 +1,16 @@
 """How many settings a search goes through in a second; run it by hand, on a quiet machine.
 
-    python tests/benchmarks/plan.py [--small] [--progress]
+    python -m tests.benchmarks.plan [--small | --placements [--processes N]] [--progress]
 
 All settings of a dense and of a sparse job on one and two nodes of two cards, where the trainer's GPUs
 generate and where half of them do nothing else: 200,448, with nothing remembered from earlier searches,
 in one process. ``--small`` takes 5,760 and 5,120 settings of the two on one cluster each. A line of JSON
 for each cluster, from before its job is read, and one for all: the processor's seconds, in which the turns
 of other processes do not count, those of the clock, and the most memory that the process has had by then.
+
+``--placements`` plans an example on one to eight nodes of three cards, and in all placements there, as the
+command does: a line of how many settings its searches look at, in one process, and one of the same in as many
+processes as there are cores, or in ``--processes``, where the memory is that of the largest.
 """
 
 import argparse
@@ -21,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -30,8 +35,12 @@ from tests.plan import jobs  # noqa: E402
 from tests.plan.jobs import SmallJob  # noqa: E402
 from tests.plan.test_work import DENSE, SPARSE  # noqa: E402
 from tuner import __version__  # noqa: E402
+from tuner.consultation.planned_clusters import Clusters  # noqa: E402
+from tuner.consultation.planning import PlanAnswer, plan_answer  # noqa: E402
+from tuner.consultation.premises import Premises  # noqa: E402
+from tuner.lifetime import cores  # noqa: E402
 from tuner.plan.legality import Legality  # noqa: E402
-from tuner.plan.search import SearchProgress, SettingSearch  # noqa: E402
+from tuner.plan.search import SearchProgress, SearchResult, SettingSearch  # noqa: E402
 
 _MIB = 1 << 20
 _CARDS, _NODES = ("h100-sxm", "h200-sxm"), (1, 2)
@@ -47,8 +56,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--placements", action="store_true")
+    parser.add_argument("--processes", type=int, default=cores())
     parser.add_argument("--progress", action="store_true")
     options = parser.parse_args()
+    if options.placements:
+        _placements(options.processes)
+        return
     gc.set_threshold(COLLECT_AFTER)
     clock, processor, settings = time.perf_counter(), time.process_time(), 0
     for job in _small() if options.small else _clusters():
@@ -62,13 +76,76 @@ def main() -> None:
         "clock_s": round(time.perf_counter() - clock, 1),
         "a second": round(settings / seconds),
         "peak_mib": _peak_mib(),
+        **_where(),
+    }
+    print(json.dumps(told))
+
+
+def _where() -> dict[str, object]:
+    """The program and the machine."""
+    return {
         "tuner": __version__,
         "python": platform.python_version(),
         "processor": _processor(),
         "cores": os.cpu_count(),
         "date": date.today().isoformat(),
     }
-    print(json.dumps(told))
+
+
+def _placements(processes: int) -> None:
+    """Plan all placements on many numbers of three cards, in several processes and in one."""
+    gc.set_threshold(COLLECT_AFTER)
+    several, of_several = _timed(processes)
+    looked_at: list[int] = []
+    search = SettingSearch.run
+
+    def counted(*given: Any, **options: Any) -> SearchResult:
+        result = search(*given, **options)
+        looked_at.append(result.looked_at)
+        return result
+
+    SettingSearch.run = counted  # type: ignore[method-assign]
+    alone, of_one = _timed(1)
+    assert alone.trade_off == several.trade_off, "several processes say something else than one"
+    job = "all placements on 1 to 8 nodes of three cards"
+    for told in (of_one, of_several):
+        counts = {"settings": sum(looked_at), "searches": len(looked_at)}
+        speed = {"a second": round(sum(looked_at) / told["clock_s"])}
+        print(json.dumps({"job": job, **counts, **told, **speed, **_where()}))
+
+
+def _timed(processes: int) -> tuple[PlanAnswer, dict[str, float]]:
+    """The plan, and what it took."""
+    clock, processor = time.perf_counter(), _processor_s()
+    answer = _planned_everywhere(processes)
+    told = {
+        "processes": processes,
+        "processor_s": round(_processor_s() - processor, 1),
+        "clock_s": round(time.perf_counter() - clock, 1),
+        "peak_mib": max(_peak_mib(), _peak_mib(resource.RUSAGE_CHILDREN)),
+    }
+    return answer, told
+
+
+def _processor_s() -> float:
+    """Seconds of the processor, of this process and of those that it has started and that have ended."""
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+def _planned_everywhere(processes: int) -> PlanAnswer:
+    nodes, cards = (1, 2, 4, 8), ("h100-sxm", "h200-sxm", "a100-sxm-80g")
+    return plan_answer(
+        str(ROOT / "docs/examples/qwen2.5-7b-grpo.yaml"),
+        ("trainer.n_gpus_per_node=8",),
+        Premises(gpu=cards[0], gpus_per_node=8, nodes=nodes[-1], verl_version="0.9.1"),
+        Clusters(cards=cards, gpus_per_node=(8,), nodes=nodes),
+        prices={},
+        varied=("placement=colocated,one-step-off,fully-async,separate",),
+        processes=processes,
+    )
 
 
 def _small() -> Iterator[SmallJob]:
@@ -135,8 +212,8 @@ def _searched(job: SmallJob, *, progress: bool) -> int:
     return result.looked_at
 
 
-def _peak_mib() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def _peak_mib(whose: int = resource.RUSAGE_SELF) -> int:
+    peak = resource.getrusage(whose).ru_maxrss
     return peak // _MIB if sys.platform == "darwin" else peak * 1024 // _MIB
 
 

@@ -84,7 +84,7 @@ def in_two_processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     for module in (many, judging_many, result_store, fix_report):
         monkeypatch.setattr(module, "FEW", 2)
     monkeypatch.setattr(many, "_AT_A_TIME", 2)
-    monkeypatch.setattr(many, "_cores", lambda: 2)
+    monkeypatch.setattr(many, "cores", lambda: 2)
     monkeypatch.setattr(many, "ProcessPoolExecutor", counted)
     return started
 

@@ -20,7 +20,7 @@ CONFIG = Path(__file__).parent / "configs" / "grpo.yaml"
 EXAMPLE = ROOT / "docs/examples/qwen2.5-7b-grpo.yaml"
 WITHIN_S = 1.0
 STARTED_WITHIN_S = 5.0  # by Python, of a process that cannot look for its parent before, beside other tests
-JUDGING = review._cores()
+JUDGING = review.cores()
 SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
 DOCUMENTED = """
 from docs.tools.program import run

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.runner import run
 from tests.plan.jobs import TYPED
-from tuner.consultation import planning
+from tuner.consultation import planned_everywhere
 from tuner.consultation.until_stopped import UntilStopped
 
 SMALL = ("/dev/null", "--model", "qwen2.5-0.5b", "--verl-version", "0.9.1", "--gpu", "2xh100-sxm")
@@ -37,7 +37,7 @@ def test_the_first_cluster_is_told_where_the_next_one_is_interrupted(monkeypatch
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(planning, "other_plans", other_plans)
+    monkeypatch.setattr(planned_everywhere, "other_plans", other_plans)
     vary = ("--vary", "data.train_batch_size=64")
     result = run("plan", *SMALL, *vary, "--", *TYPED)
     assert result.code == 0, result.err

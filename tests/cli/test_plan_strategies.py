@@ -144,7 +144,8 @@ def test_each_is_written_as_it_is_started() -> None:
     [
         (("--model", "gemma-3-1b-it"), "0.5.0", "verl 0.5.0 builds no gemma3"),
         ((), "0.3.0.post1", "the Megatron workers of verl 0.3.0.post1 are other ones"),
-        (("--lora",), "0.9.1", "its adapters have other keys there"),
+        (("--lora",), "0.9.1", "adapters under Megatron stand on fused projections"),
+        (("--lora",), "0.5.0", "verl 0.5.0 trains no adapters under Megatron"),
         (("--cycles",), "0.9.1", f"no counterpart of {ACTOR}.optim.num_cycles"),
     ],
 )

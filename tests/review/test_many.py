@@ -51,7 +51,7 @@ def test_processes_find_what_one_finds_in_the_same_order(
     alone = run(*command)
     monkeypatch.setattr(many, "FEW", 2)
     monkeypatch.setattr(many, "_AT_A_TIME", 2)
-    monkeypatch.setattr(many, "_cores", lambda: 2)
+    monkeypatch.setattr(many, "cores", lambda: 2)
     started = []
     pool = many.ProcessPoolExecutor
 
@@ -171,7 +171,7 @@ def test_inputs_that_are_judged_in_another_order_are_told_in_their_own(
     inputs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two jobs by turns, so that alike ones are apart on the command line."""
-    monkeypatch.setattr(many, "_cores", lambda: 1)
+    monkeypatch.setattr(many, "cores", lambda: 1)
     monkeypatch.setattr(judging_many, "FEW", 2)
     for number in (0, 2, 4):
         Path(inputs[number]).write_text("trainer:\n  nnodes: 0\n", encoding="utf-8")

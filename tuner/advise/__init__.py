@@ -8,6 +8,7 @@ to the user. The rest are ranked, and combined into one block, which is judged a
 
 from collections.abc import Collection, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tuner import rules
@@ -56,6 +57,7 @@ __all__ = [
     "Without",
     "Written",
     "advise",
+    "block_of",
     "judgement",
     "release_range",
 ]
@@ -79,18 +81,10 @@ def advise(
         block: whether what is to be pasted is wanted; a list of findings has prices, in their own order, and
             does without.
     """
-    start = started(reading, headroom=headroom, allow=allow)
-    job = start.reading
-    case = Case.of(job.workload, headroom=headroom)
-    of_memory = judge_memory(case, job.releases)
-    standing = [finding for finding in (*job.findings, *rules.run(case)) if not finding.refuses]
-    runs = start.starts and of_memory.is_expected_to_fit and starts(job.workload)
-    modelled = not job.workload.unmodelled_engine  # else no step has all its bytes and seconds
-    cheapest = cheapest_run(case, standing, runs=runs) if modelled and start.starts else None
-    priced = [recommend(case, finding, job, cheapest=cheapest, allow=allow) for finding in standing]
-    recommendations = [recommendation for recommendation in priced if recommendation is not None]
-    if block:
-        recommendations.sort(key=lambda item: rank(case, item.finding, item.workload))
+    weighed = _weighed(reading, headroom=headroom, allow=allow, least_gain=least_gain, block=block)
+    start, case, cheapest, acceptance = weighed.start, weighed.case, weighed.cheapest, weighed.acceptance
+    job, of_memory, runs, standing = start.reading, weighed.of_memory, weighed.runs, weighed.standing
+    modelled, recommendations, combination = weighed.modelled, weighed.recommendations, weighed.combination
     stopping = [
         Recommendation(
             finding=refusal.finding,
@@ -102,16 +96,6 @@ def advise(
         )
         for refusal in start.refusals
     ]
-    barred = frozenset(item.finding.code for item in recommendations if item.depends_on_release)
-    acceptance = Acceptance(
-        allow=allow, least_gain=least_gain, barred=barred, elsewhere=job.averages_elsewhere
-    )
-    lacking = any(item is None for item in priced)
-    combination = (
-        combine(start, case, recommendations, cheapest=cheapest, acceptance=acceptance)
-        if block and modelled
-        else None
-    )
     apart = block and modelled and (combination is None or _is_dear(combination, cheapest))
     # what may be tried goes on top of a block, with which the job fits, or of a job that runs as it is
     settled = block and modelled and (combination is not None or (runs and not start.refusals))
@@ -147,7 +131,7 @@ def advise(
             *(with_conflicts(case.workload, recommendations) if block else recommendations),
         ),
         combination=combination,
-        withheld=_withheld(case, standing, job) if lacking else (),
+        withheld=_withheld(case, standing, job) if weighed.lacking else (),
         additions=tuple(additions(start, case, combination, acceptance)) if block and modelled else (),
         if_reweighted=reweighted,
         nearest=_nearest(case, recommendations, job, acceptance) if too_large else None,
@@ -157,6 +141,66 @@ def advise(
         unsure=_unsure(case, job, combination, acceptance) if settled else None,
         cheapest=None if cheapest is None else _seconds_of(cheapest),
         releases=job.releases,
+    )
+
+
+def block_of(reading: Reading, *, headroom: float) -> Combination | None:
+    """The block that advice has for a configuration, without all that an answer says beside it."""
+    return _weighed(reading, headroom=headroom, allow=(), least_gain=LEAST_GAIN, block=True).combination
+
+
+class _Weighed(Struct, frozen=True, kw_only=True):
+    """What is said of a configuration, priced, and the block that it comes to."""
+
+    start: Started
+    case: Case
+    of_memory: Judgement
+    standing: Sequence[Finding]
+    runs: bool
+    modelled: bool  # else no step has all its bytes and seconds
+    cheapest: Cheapest | None
+    lacking: bool  # what cannot be proposed as it stands
+    recommendations: Sequence[Recommendation]
+    acceptance: Acceptance
+    combination: Combination | None
+
+
+def _weighed(
+    reading: Reading, *, headroom: float, allow: Collection[Numerics], least_gain: float, block: bool
+) -> _Weighed:
+    start = started(reading, headroom=headroom, allow=allow)
+    job = start.reading
+    case = Case.of(job.workload, headroom=headroom)
+    of_memory = judge_memory(case, job.releases)
+    standing = [finding for finding in (*job.findings, *rules.run(case)) if not finding.refuses]
+    runs = start.starts and of_memory.is_expected_to_fit and starts(job.workload)
+    modelled = not job.workload.unmodelled_engine
+    cheapest = cheapest_run(case, standing, runs=runs) if modelled and start.starts else None
+    priced = [recommend(case, finding, job, cheapest=cheapest, allow=allow) for finding in standing]
+    recommendations = [recommendation for recommendation in priced if recommendation is not None]
+    if block:
+        recommendations.sort(key=lambda item: rank(case, item.finding, item.workload))
+    barred = frozenset(item.finding.code for item in recommendations if item.depends_on_release)
+    acceptance = Acceptance(
+        allow=allow, least_gain=least_gain, barred=barred, elsewhere=job.averages_elsewhere
+    )
+    combination = (
+        combine(start, case, recommendations, cheapest=cheapest, acceptance=acceptance)
+        if block and modelled
+        else None
+    )
+    return _Weighed(
+        start=start,
+        case=case,
+        of_memory=of_memory,
+        standing=standing,
+        runs=runs,
+        modelled=modelled,
+        cheapest=cheapest,
+        lacking=any(item is None for item in priced),
+        recommendations=recommendations,
+        acceptance=acceptance,
+        combination=combination,
     )
 
 

@@ -17,6 +17,7 @@ from tuner.consultation.premises import OPTIONS, Premises
 from tuner.errors import InputError
 from tuner.files import standard_input_kept
 from tuner.language import _
+from tuner.lifetime import cores
 
 if TYPE_CHECKING:
     from tuner.consultation.planned_clusters import Clusters
@@ -203,6 +204,7 @@ def plan(
                 varied=tuple(vary or ()),
                 longest=longest,
                 watch=watch,
+                processes=cores(),
             )
         if budget_s is not None and answer.plan.settings:
             from tuner.cli.plan_validation import corrected

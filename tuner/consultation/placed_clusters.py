@@ -31,10 +31,10 @@ def placed_on_all(
     """
     for one in clusters:
         if one.job is not None:
-            yield from placement_plans(_planner(asked, one.job), wanted, as_it_is(one.plan))
+            yield from placement_plans(planner_of(asked, one.job), wanted, as_it_is(one.plan))
 
 
-def _planner(asked: ClusterQuestion, job: PlannedJob) -> Planner:
+def planner_of(asked: ClusterQuestion, job: PlannedJob) -> Planner:
     """How the placements of a job are planned on the GPUs that it was read for."""
     undivided = tuple(text for text in asked.undivided if text not in job.before)
     return Planner(

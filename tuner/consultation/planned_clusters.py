@@ -174,9 +174,10 @@ def planned_by_strategy(
     return together(plans)
 
 
-def other_plans(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> Iterator[PlannedCluster]:
-    """The plans on all other clusters that are asked about."""
-    own = job.reading.workload.cluster
+def other_clusters(
+    asked: ClusterQuestion, clusters: Clusters, own: Cluster
+) -> Iterator[tuple[Premises, Cluster]]:
+    """All other clusters that are asked about, each with the premises of a job on it."""
     seen = {which_gpus(own)}
     for card in clusters.cards:
         for per_node, nodes in _sizes(clusters, own):
@@ -184,13 +185,19 @@ def other_plans(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> 
             cluster = replace(own, gpu=choose_card(premises).gpu, gpus_per_node=per_node, nodes=nodes)
             if which_gpus(cluster) not in seen:
                 seen.add(which_gpus(cluster))
-                planned = _on(asked, premises, cluster)
-                yield planned
-                if planned.plan.stopped:
-                    return
+                yield premises, cluster
 
 
-def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster) -> PlannedCluster:
+def other_plans(asked: ClusterQuestion, clusters: Clusters, own: Cluster) -> Iterator[PlannedCluster]:
+    """The plans on all other clusters that are asked about, until one is stopped."""
+    for premises, cluster in other_clusters(asked, clusters, own):
+        planned = planned_there(asked, premises, cluster)
+        yield planned
+        if planned.plan.stopped:
+            return
+
+
+def planned_there(asked: ClusterQuestion, premises: Premises, cluster: Cluster) -> PlannedCluster:
     """The plan on another cluster than the job's; undivided where it has too few GPUs for the layout."""
 
     def planned(before: tuple[str, ...]) -> PlannedCluster:
@@ -212,7 +219,7 @@ def _on(asked: ClusterQuestion, premises: Premises, cluster: Cluster) -> Planned
 def planned_for(asked: ClusterQuestion, cluster: Cluster) -> ClusterPlan:
     """The plan on a cluster that nobody asked about."""
     per_node, nodes = cluster.gpus_per_node, cluster.nodes
-    return _on(asked, _premises_of(asked.premises, cluster.gpu.name, per_node, nodes), cluster).plan
+    return planned_there(asked, _premises_of(asked.premises, cluster.gpu.name, per_node, nodes), cluster).plan
 
 
 def undivided_words(job: JobReading) -> tuple[str, ...]:
@@ -238,7 +245,7 @@ def on_more(asked: ClusterQuestion, clusters: Clusters, job: JobReading) -> OnMo
     for per_node, nodes in _larger_sizes(own):
         premises = _premises_of(asked.premises, without_number(clusters.cards[0]), per_node, nodes)
         cluster = replace(own, gpus_per_node=per_node, nodes=nodes)
-        larger = _on(asked, premises, cluster).plan
+        larger = planned_there(asked, premises, cluster).plan
         if larger.settings or larger.stopped:
             return OnMore(plan=larger if larger.settings else None, most=cluster, stopped=larger.stopped)
     return OnMore(plan=None, most=cluster)

@@ -10,7 +10,6 @@ from tuner.consultation.consult import job_of, steps_of
 from tuner.consultation.given_words import GivenWords
 from tuner.consultation.job import JobReading
 from tuner.consultation.longest_responses import LayoutReach, longest_responses
-from tuner.consultation.placed_clusters import placed_on_all
 from tuner.consultation.placement import PlacementPlan, expect_colocated, placements_named
 from tuner.consultation.planned_clusters import (
     ClusterQuestion,
@@ -22,18 +21,19 @@ from tuner.consultation.planned_clusters import (
     largest_premises,
     main_job,
     on_more,
-    other_plans,
     planned_by_strategy,
     planned_on,
     undivided_words,
     unheld,
     without_number,
 )
+from tuner.consultation.planned_everywhere import planned_everywhere
 from tuner.consultation.premises import Premises
 from tuner.consultation.relaxing import on_whole_nodes, relaxations_of
 from tuner.consultation.strategies import as_it_is, strategies_named
 from tuner.consultation.until_stopped import UntilStopped
 from tuner.errors import InputError, TunerError
+from tuner.files import files_unchanged
 from tuner.gpus import find_gpu
 from tuner.hardware import Cluster
 from tuner.language import _
@@ -101,6 +101,7 @@ class PlanAnswer(Struct, frozen=True, kw_only=True):
         return next(named, None)
 
 
+@files_unchanged()
 def plan_answer(
     source: str,
     words: Sequence[str],
@@ -112,6 +113,7 @@ def plan_answer(
     varied: Sequence[str] = (),
     longest: bool = False,
     watch: Watch | None = None,
+    processes: int = 1,
 ) -> PlanAnswer:
     """Plan a job on the cards that there are, and on fewer or others.
 
@@ -127,6 +129,7 @@ def plan_answer(
             the name ``placement`` it has placements, each of which is planned of the job as it is, and under
             the name ``strategy`` strategies of the trainer's engine, which are planned as one.
         watch: told how far the search of a cluster is.
+        processes: in which other clusters and placements are planned at most.
 
     Raises:
         TunerError: something in the configuration or the premises cannot be used.
@@ -158,10 +161,9 @@ def plan_answer(
     own = as_it_is(best)
     until = UntilStopped(stopped=best.stopped)
     main_one = PlannedJob(read=job, premises=main, before=before)
-    others = until.all(other_plans(asked, clusters, job), ends=lambda one: one.plan.stopped)
-    all_plans = (PlannedCluster(plan=best, job=main_one), *others)
-    placed = until.all(placed_on_all(asked, places, all_plans))
-    rows = capacity((one.plan for one in all_plans), map(_placed_setting, placed))
+    here = PlannedCluster(plan=best, job=main_one)
+    others, placed = planned_everywhere(asked, clusters, here, places, until, processes=processes)
+    rows = capacity((best, *others), map(_placed_setting, placed))
     fits = any(row.best for row in rows)
     larger = () if fits else until.all(_on_more(asked, clusters, job), ends=lambda one: one.stopped)
     vain = [one for one in larger if one.plan is None]

@@ -22,7 +22,7 @@ from tuner.memory.rollout.terms import asleep_terms, awake_terms, waking_terms
 from tuner.memory.saving import save_doubt, save_moments
 from tuner.memory.weight_sync.carrier import receive_moment, receiver_process
 from tuner.memory.weight_sync.transfer import sync_moments
-from tuner.workload import Backend, Batch, Phase, Role, StepPass, Workload
+from tuner.workload import Actor, Backend, Batch, Phase, Role, StepPass, Workload
 
 
 class _Step:
@@ -35,6 +35,7 @@ class _Step:
         self.workload = at_rest
         self.residents = Residents.of(at_rest)
         self._made: dict[tuple[Phase, StepPass | None], PhaseEstimate] = {}
+        self._residents_of: dict[tuple[Role, bool], Moment] = {}
 
     @cached_property
     def cache(self) -> Term | None:
@@ -121,31 +122,20 @@ class _Step:
             most_tokens: of a micro-batch at the upper ends; None: as its sequences are likely to fill it.
             tokens: of its largest micro-batch; None: as many as it must have room for.
         """
-        batch, training = self.workload.batch, step_pass.training
-        pass_input = PassInput(
-            model=step_pass.model,
-            engine=batching.attending_engine(batch, step_pass),
-            head=step_pass.head,
-            tokens=batching.micro_batch_tokens(batch, step_pass) if tokens is None else tokens,
-            entropy=step_pass.entropy,
-            micro_batches=batching.micro_batches(batch, step_pass) if training else 1,
-            step_tokens=batching.step_tokens(batch, step_pass.engine) if training else None,
-            patches=_patches(batch, step_pass),
-            squares=step_pass.settings.squares,
-            response=padded_response(step_pass.head, batch),
-            row_tokens=None if step_pass.engine.packed else batch.sequence_tokens,
-            routes=routes_of(step_pass, self.workload.actor, batch),
-        )
-        input_terms = kept_inputs(pass_input) if training else ()
-        around = (*self.around_pass(step_pass), *input_terms, *self.around)
-        counted = as_counted(pass_input)
-        moments = with_upper_ends(
-            pass_moments(counted, training=training),
-            counted,
-            most_tokens=most_tokens or batching.most_micro_batch_tokens(batch, step_pass),
-            training=training,
-        )
-        return _phase(step_pass.phase, around, moments)
+        workload = self.workload
+        moments, input_terms = _moments_of(step_pass, workload.batch, workload.actor, most_tokens, tokens)
+        if input_terms:
+            around = (*self.around_pass(step_pass), *input_terms, *self.around)
+            return _phase(step_pass.phase, around, moments)
+        return PhaseEstimate(phase=step_pass.phase, own=moments, resident=self._resident_beside(step_pass))
+
+    def _resident_beside(self, step_pass: StepPass) -> Moment:
+        """What stays on the card in a pass: the same for all passes over a model in one direction."""
+        kind = step_pass.role, step_pass.training
+        resident = self._residents_of.get(kind)
+        if resident is None:
+            resident = self._residents_of[kind] = _resident((*self.around_pass(step_pass), *self.around))
+        return resident
 
     def around_pass(self, step_pass: StepPass) -> tuple[Term, ...]:
         """The states that a pass works with, and what the engines of the other models hold meanwhile."""
@@ -232,6 +222,36 @@ class _Step:
             return phase
         received = receive_moment(workload, self.awake)
         return PhaseEstimate(phase=phase.phase, own=(*phase.moments, received))
+
+
+@lru_cache(maxsize=1024)  # whatever is beside a pass, its own moments are the same
+def _moments_of(
+    step_pass: StepPass, batch: Batch, actor: Actor, most_tokens: int | None, tokens: int | None
+) -> tuple[tuple[Moment, ...], tuple[Term, ...]]:
+    """The moments of a pass, and what its micro-batches leave for the rest of it."""
+    training = step_pass.training
+    pass_input = PassInput(
+        model=step_pass.model,
+        engine=batching.attending_engine(batch, step_pass),
+        head=step_pass.head,
+        tokens=batching.micro_batch_tokens(batch, step_pass) if tokens is None else tokens,
+        entropy=step_pass.entropy,
+        micro_batches=batching.micro_batches(batch, step_pass) if training else 1,
+        step_tokens=batching.step_tokens(batch, step_pass.engine) if training else None,
+        patches=_patches(batch, step_pass),
+        squares=step_pass.settings.squares,
+        response=padded_response(step_pass.head, batch),
+        row_tokens=None if step_pass.engine.packed else batch.sequence_tokens,
+        routes=routes_of(step_pass, actor, batch),
+    )
+    counted = as_counted(pass_input)
+    moments = with_upper_ends(
+        pass_moments(counted, training=training),
+        counted,
+        most_tokens=most_tokens or batching.most_micro_batch_tokens(batch, step_pass),
+        training=training,
+    )
+    return moments, kept_inputs(pass_input) if training else ()
 
 
 @lru_cache(maxsize=256)  # jobs with another rollout engine have the same
@@ -342,26 +362,36 @@ class StepMemory:
         """Host memory per node."""
         return sum(term.bytes for term in self.host_terms)
 
+    @property
+    def host_is_short(self) -> bool:
+        """Whether a node has too little host memory."""
+        limit = self._workload.cluster.host_memory_bytes
+        sure = (term.bytes for term in self.host_terms if not term.may_be_nothing)
+        return limit is not None and sum(sure) > limit
+
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """Why the job could not run, however much memory its GPUs had to spare."""
         reasons = list(start_problems(self._workload.at_rest))
-        limit = self._workload.cluster.host_memory_bytes
-        sure = sum(term.bytes for term in self.host_terms if not term.may_be_nothing)
-        if limit is not None and sure > limit:
+        if self.host_is_short:
             reasons.append(_("offloaded states and copies take more host memory than a node has"))
         return tuple(reasons)
 
     @cached_property
-    def estimate(self) -> Estimate:
-        """The whole estimate."""
-        cluster, saving = self._workload.cluster, self.phase(Phase.SAVE_CHECKPOINT)
+    def doubts(self) -> tuple[str, ...]:
+        """Why the job may not run although every phase fits."""
         doubts = (
             added_doubt(self._workload),
             start_doubt(self._workload.at_rest),
-            save_doubt(self._workload, saving),
+            save_doubt(self._workload, self.phase(Phase.SAVE_CHECKPOINT)),
             padding_doubt(self._workload, self.phase, self.bound_bytes),
         )
+        return tuple(doubt for doubt in doubts if doubt is not None)
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The whole estimate."""
+        cluster = self._workload.cluster
         return Estimate(
             phases=self.all_phases,
             capacity_bytes=cluster.gpu.capacity_bytes,
@@ -369,7 +399,7 @@ class StepMemory:
             host_terms=self.host_terms,
             host_capacity_bytes=cluster.host_memory_bytes,
             problems=self.problems,
-            doubts=tuple(doubt for doubt in doubts if doubt is not None),
+            doubts=self.doubts,
         )
 
 

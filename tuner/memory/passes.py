@@ -28,7 +28,7 @@ def as_counted(pass_input: PassInput) -> PassInput:
 
 
 # Advice compares hundreds of workloads that differ in one pass.
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=2048)
 def pass_moments(pass_input: PassInput, *, training: bool) -> tuple[Moment, ...]:
     """What is allocated beyond the resident states, at each moment of a pass.
 

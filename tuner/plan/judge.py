@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from tuner.advise.usual_host import may_lack_host
+from tuner.advise.usual_host import may_hold_too_much, may_lack_host
 from tuner.memory import PhaseEstimate
 from tuner.plan.space import Choice
 from tuner.rules.case import CaseFigures
@@ -65,12 +65,13 @@ class Judge:
         if failing is not None:
             return failing
         if memory.problems:
-            return HOST if memory.estimate.host_is_short else START
+            return HOST if memory.host_is_short else START
         if workload.rollout is not None and figures.rollout.concurrent_sequences <= 0:
             return START
-        if may_lack_host(memory.estimate, workload.cluster.gpus_per_node):
+        cluster = workload.cluster  # the host first: most settings that get so far fail there
+        if may_hold_too_much(memory.host_terms, cluster.host_memory_bytes, cluster.gpus_per_node):
             return HOST
-        return None if memory.estimate.fits_for_certain() else DOUBT
+        return DOUBT if memory.doubts else None  # no phase is beyond the card, as was asked above
 
     def known_to_fail(self, in_passes: Choice) -> str | None:
         """The pass that lacks memory in all settings that share their passes; None where none is known to."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tuner.advise import advise
+from tuner.advise import block_of
 from tuner.advise.combine import one_per_key
 from tuner.advise.reading import Reading
 from tuner.advise.refusals import Refusal, Started, started
@@ -196,7 +196,7 @@ def _known_settings(start: Started, space: Space, wanted: PlanRequest) -> Iterab
     reading = start.reading
     yield from _fitting(space.unchanged, reading.workload, ())
     if wanted.block:
-        block = advise(reading, headroom=wanted.headroom).combination
+        block = block_of(reading, headroom=wanted.headroom)
         keys = set() if block is None else set(map(override_key, block.overrides))
         if block is not None and not keys & wanted.held:
             yield from _fitting(nearest(space, block.workload), block.workload, block.overrides)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from tuner.advise import advise
+from tuner.advise import block_of
 from tuner.advise.reading import Reading
 from tuner.model_shape import ModelShape
 from tuner.plan.space import Choice, Space, nearest
@@ -33,7 +33,7 @@ def whole_starts(reading: Reading, space: Space, headroom: float) -> Iterator[Ch
             continue
         if whole.workload != reading.workload:
             yield nearest(space, whole.workload)
-            block = advise(whole, headroom=headroom).combination
+            block = block_of(whole, headroom=headroom)
             if block is not None:
                 yield nearest(space, block.workload)
 

@@ -1,20 +1,18 @@
 """Judges many inputs in several processes, in the order in which they were named."""
 
-import os
 import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import active_children, get_context
 from typing import TypeVar
 
 from tuner.inputs.named_inputs import Input
-from tuner.lifetime import begin_in_pool, start_silent_tracker
+from tuner.lifetime import begin_in_pool, cores, start_silent_tracker, without_interrupts
 
 FEW = 48  # inputs that one process judges in less time than others take to start and to learn the defaults
 _AT_A_TIME = 8  # inputs handed to a process at least: what it has to wait for is a small part of what it does
@@ -42,7 +40,7 @@ def judged_in_turn(
         prepare: is called once in each of these processes before anything else.
         processes: as many as there are cores for this one, if nobody says otherwise.
     """
-    count = min(_cores() if processes is None else processes, len(inputs) // _AT_A_TIME)
+    count = min(cores() if processes is None else processes, len(inputs) // _AT_A_TIME)
     if len(inputs) < FEW or count < 2:
         yield from map(judge, inputs)
         return
@@ -54,7 +52,7 @@ def judged_in_turn(
     with ProcessPoolExecutor(count, mp_context=context, initializer=begin_in_pool, initargs=(begin,)) as pool:
         done = 0
         try:
-            with _without_interrupts():
+            with without_interrupts():
                 parts = deque(pool.submit(_judge_all, judge, part) for part in _parts(inputs, count))
             while parts:
                 for result in parts.popleft().result():
@@ -118,25 +116,3 @@ def _judge_all(judge: Callable[[Input], Result], inputs: Sequence[Input]) -> lis
         return list(map(judge, inputs))
     finally:
         _WORK.judging = False
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Processes that are started meanwhile hear no Ctrl-C, and write no traceback: the first one ends them.
-
-    One that comes meanwhile is heard afterwards.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

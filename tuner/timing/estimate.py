@@ -243,7 +243,7 @@ def _sync_time(workload: Workload, freed: float) -> PhaseTime:
     return _with_ranges(time, workload.batch, parts_of)
 
 
-@lru_cache(maxsize=512)  # a proposal leaves most passes as they are
+@lru_cache(maxsize=4096)  # a proposal leaves most passes as they are, and so does another placement
 def _pass_time(job: TimedPasses) -> PhaseTime:
     """A pass with what its seconds hang on that nobody says.
 

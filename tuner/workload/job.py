@@ -320,4 +320,4 @@ def _passes(workload: Workload) -> tuple[StepPass, ...]:
     )
 
 
-_passes_of = lru_cache(maxsize=256)(step_passes)  # jobs with another rollout engine have the same
+_passes_of = lru_cache(maxsize=2048)(step_passes)  # jobs with another rollout engine have the same

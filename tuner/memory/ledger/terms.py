@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from tuner.enumeration import Enum
 from tuner.evidence import Evidence
@@ -92,7 +93,10 @@ class Moment(Struct, frozen=True, kw_only=True, dict=True):
 
     def with_residents(self, resident: "Moment") -> "Moment":
         """The moment with what is resident throughout, which comes first."""
-        return Moment(name=self.name, terms=(*resident.terms, *self.terms))
+        moment = Moment(name=self.name, terms=(*resident.terms, *self.terms))
+        (low, high), (own_low, own_high) = resident.interval, self.interval  # each known for many moments
+        vars(moment).update(bytes=resident.bytes + self.bytes, interval=(low + own_low, high + own_high))
+        return moment
 
     @cached_property
     def interval(self) -> tuple[int, int]:
@@ -168,6 +172,8 @@ def paged_bytes(moments: Sequence[Moment]) -> int:
 
 
 _NOTHING = Moment(name="resident", terms=())
+#: What is remembered of a phase whatever the pass before it has left.
+_OF_MOMENTS = ("moments", "peak", "peak_bytes", "interval")
 
 
 class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
@@ -203,6 +209,13 @@ class PhaseEstimate(Struct, frozen=True, kw_only=True, dict=True):
         lows, highs = zip(*[moment.interval for moment in self.own], strict=True)
         low, high = self.resident.interval
         return low + max(lows), high + max(highs)
+
+    def behind(self, pass_before: "PhaseEstimate") -> "PhaseEstimate":
+        """The phase behind a pass whose freed blocks its trainer still has: its own moments are the same."""
+        other = replace(self, before=pass_before)
+        values = vars(self)
+        vars(other).update({name: values[name] for name in _OF_MOMENTS if name in values})
+        return other
 
     def bytes_of(self, *items: Item) -> int:
         """Bytes of these items at the peak."""

@@ -8,8 +8,6 @@ engines of 0.7.1, map the weights and empty the cache afterwards.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec.structs import replace
-
 from tuner.evidence import Evidence
 from tuner.memory.ledger.stated_terms import stated
 from tuner.memory.ledger.terms import Item, PhaseEstimate, Term
@@ -78,7 +76,7 @@ def with_blocks_before(
         if step_pass is None:
             yield phase
             continue
-        behind = phase if pass_before is None else replace(phase, before=pass_before)
+        behind = phase if pass_before is None else phase.behind(pass_before)
         yield behind
         pass_before = None if _empties(step_pass) else behind
 

@@ -5,6 +5,8 @@ of FSDP's root unit and of its largest layer, :math:`E` the largest tensor, :mat
 :math:`b_s` bytes of the stored dtype.
 """
 
+from functools import lru_cache
+
 from msgspec.structs import replace
 
 from tuner.memory.fsdp.states import stored_parameters
@@ -12,7 +14,7 @@ from tuner.memory.fsdp.units import root_parameters
 from tuner.memory.ledger.formula import ceil_div, largest
 from tuner.memory.ledger.stated_terms import Size, stated
 from tuner.memory.ledger.terms import Item, Moment, Term
-from tuner.memory.residents import States
+from tuner.memory.residents import States, states_of
 from tuner.memory.rollout.capacity import cache_share
 from tuner.memory.rollout.terms import waking_terms
 from tuner.memory.weight_sync.megatron_tensors import leaving_tensor
@@ -318,10 +320,18 @@ def sync_moments(workload: Workload, states: States) -> tuple[Moment, ...]:
 
     Source: verl 0.4.1 ``third_party/vllm/vllm_v_0_6_3/dtensor_weight_loaders.py`` (``load_dtensor_weights``).
     """
-    sync = workload.weight_sync
-    back = waking_terms(workload, cache_share(workload).cache_term) if workload.generator.colocated else ()
-    gather = gather_moment(workload.model, states, sync)
-    travelling = transfer_moment(workload.model, states, sync)
+    colocated = workload.generator.colocated
+    back = waking_terms(workload, cache_share(workload).cache_term) if colocated else ()
+    return _moments(workload.model, states.engine, workload.weight_sync, back, colocated=colocated)
+
+
+@lru_cache(maxsize=256)  # jobs that give the engine another share of the card send the same
+def _moments(
+    model: ModelShape, engine: Engine, sync: WeightSync, back: tuple[Term, ...], *, colocated: bool
+) -> tuple[Moment, ...]:
+    states = states_of(model, engine, "actor")
+    gather = gather_moment(model, states, sync)
+    travelling = transfer_moment(model, states, sync)
     if sync.loads_on_host:
         arrived = (term for term in travelling if term.name != "sync_tensor")
         moments = [
@@ -330,10 +340,10 @@ def sync_moments(workload: Workload, states: States) -> tuple[Moment, ...]:
         ]
     else:
         moments = [Moment(name="transfer", terms=_present(*travelling, *back))]
-    if workload.generator.colocated and sync.carrier is not None:  # engines elsewhere get theirs first
+    if colocated and sync.carrier is not None:  # engines elsewhere get theirs first
         filled = 0 if sync.carrier.keeps_buckets else sync.carrier.sender_buckets
         apart = replace(sync, buckets=filled, engine_buckets=0)
-        sent = transfer_moment(workload.model, states, apart)
+        sent = transfer_moment(model, states, apart)
         moments.insert(0, Moment(name="send", terms=_present(*sent)))
     if gather:
         early = back if sync.resumes_first else ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tuner.errors import Location
+from tuner.files import at_hand
 from tuner.inputs.overrides import (
     Argument,
     option_value,
@@ -31,10 +32,11 @@ from tuner.trainers.verl.forks.translate import (
     translated,
 )
 from tuner.trainers.verl.limits import expect_few
+from tuner.trainers.verl.private_defaults import PrivateCopies
 from tuner.trainers.verl.programs import Program
 from tuner.trainers.verl.recipes import named as recipe_named
 from tuner.trainers.verl.recipes import started_as
-from tuner.trainers.verl.trainer_code.find import code_around, code_of_package, packages_below
+from tuner.trainers.verl.trainer_code.find import code_around, code_of_package
 from tuner.trainers.verl.user_configuration import UserConfiguration
 
 if TYPE_CHECKING:
@@ -241,7 +243,7 @@ def _python_path(program: str, folder: str, folders: Sequence[str]) -> tuple[str
     own = program.startswith(_OWN_MODULES) and not program.endswith(".py") and bool(folder)
     if not own or file_of_program(program, starting_folders(folder, folders)) is not None:
         return tuple(folders)
-    below = packages_below(FilePath(folder).absolute())
+    below = at_hand(PrivateCopies).packages_below(FilePath(folder).absolute())
     return (*folders, str(below[0].parent)) if len(below) == 1 else tuple(folders)
 
 

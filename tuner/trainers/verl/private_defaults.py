@@ -81,10 +81,11 @@ class PrivateCopies:
     def code_around(self, folder: FilePath) -> "TrainerCode | None":
         """The code of the copy in whose repository a folder lies."""
         if folder not in self._codes_around:
-            self._codes_around[folder] = code_around(folder.absolute(), self._below)
+            self._codes_around[folder] = code_around(folder.absolute(), self.packages_below)
         return self._codes_around[folder]
 
-    def _below(self, folder: FilePath) -> list[FilePath]:
+    def packages_below(self, folder: FilePath) -> list[FilePath]:
+        """The packages of copies in the subfolders of the repository that a folder lies in."""
         if folder not in self._packages_below:
             self._packages_below[folder] = packages_below(folder)
         return self._packages_below[folder]
@@ -243,7 +244,7 @@ class PrivateCopies:
     def _look(self, folder: FilePath, config: str) -> "PrivateDefaults | UnreadCopy | None":
         key = folder, config
         if key not in self._looked_for:
-            self._looked_for[key] = private_defaults(folder, config, self._below)
+            self._looked_for[key] = private_defaults(folder, config, self.packages_below)
         return self._looked_for[key]
 
 

@@ -4,7 +4,9 @@ Source: verl 0.4.0 to 0.6.1 ``models/mcore/registry.py`` (``SupportedModel``, by
 other raises NotImplementedError); from 0.7.0 on ``get_mcore_forward_fn`` there takes every model that a
 bridge builds, ``trainer/config/_generated_ppo_megatron_trainer.yaml`` (``use_mbridge``, ``vanilla_mbridge``).
 What clips and schedules has other keys there: ``utils/megatron/optimizer.py`` (``clip_grad``,
-``lr_decay_style``).
+``lr_decay_style``). Adapters under Megatron: 0.7.0 to 0.9.1 ``workers/config/megatron_peft.py``
+(``get_peft_cls``: of ``model.lora`` alone), ``trainer/config/model/hf_model.yaml`` (``type``,
+``target_modules``).
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,6 +25,7 @@ from tuner.workload import Backend, Workload
 
 NAMES = {"fsdp": (Backend.FSDP, Backend.FSDP2), "fsdp2": (Backend.FSDP2,), "megatron": (Backend.MEGATRON,)}
 _CORE, _TRANSFORMER_ENGINE = "megatron-core", "Transformer Engine"
+_ADAPTED = "0.7.0"  # the first release that trains adapters under Megatron
 _BRIDGED = "0.7.0"  # the first release whose default builds models by mbridge
 _OTHER_BRIDGE = "0.9.0"  # the first one whose default is Megatron-Bridge
 _ACTOR = "actor_rollout_ref.actor"
@@ -62,6 +65,7 @@ def strategy_lines(loaded: Loaded, workload: Workload, name: str) -> tuple[str, 
         models = (workload.model, *(() if workload.critic is None else (workload.critic.model,)))
         for model in models:
             _expect_built(model, loaded.version)
+    _expect_no_adapters(workload, loaded.version, name)
     settings = loaded.settings
     set_too = [
         section
@@ -110,6 +114,26 @@ def _same_training(settings: Settings, other: Mapping[str, Any], sections: tuple
         )
         raise UnsupportedError(text.format(keys=", ".join(lost)))
     yield from carried.values()
+
+
+def _expect_no_adapters(workload: Workload, version: str, name: str) -> None:
+    """Refuse adapters, which are others under another engine.
+
+    Raises:
+        UnsupportedError: a model that is trained has some.
+    """
+    trained = (workload.actor, workload.critic)
+    if all(role is None or role.engine.lora is None for role in trained):
+        return
+    if name == "megatron" and not at_least(version, _ADAPTED):
+        raise UnsupportedError(_("verl {version} trains no adapters under Megatron").format(version=version))
+    raise UnsupportedError(
+        _(
+            "adapters under Megatron stand on fused projections, one for queries, keys and values together, "
+            "and under FSDP on each projection: it would be another training "
+            "(model.lora.type=canonical_lora, with separate ones, is not modelled)"
+        )
+    )
 
 
 def _expect_built(model: ModelShape, version: str) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tuner.errors import Location
+from tuner.files import at_hand
 from tuner.inputs.earlier_programs import EarlierProgram
 from tuner.inputs.environment import EnvironmentVariable
 from tuner.inputs.installed_packages import CheckedOut, InstalledPackage
@@ -112,7 +113,7 @@ class UserConfiguration(Struct, frozen=True, kw_only=True, dict=True):
     moved: "MovedProgram | None" = None  # the module that the launch starts is not in its tree
     unseen: "MissingConfiguration | None" = None  # its program is not, and may have another configuration
     doubt: "MissingConfiguration | None" = None  # another copy or release has keys that the copy lacks
-    copies: PrivateCopies = field(default_factory=PrivateCopies)  # of the defaults, around the folder
+    copies: PrivateCopies = field(default_factory=partial(at_hand, PrivateCopies))  # around the folder
     likenesses: Likenesses = field(default_factory=Likenesses)  # of the documents, whatever is added to them
 
     @property
