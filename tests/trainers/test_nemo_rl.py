@@ -238,20 +238,125 @@ def test_fine_tuning_has_one_phase(recipe: str) -> None:
     assert {phase["phase"] for phase in report["memory"]["phases"]} == {"train", "save_checkpoint"}
 
 
-@pytest.mark.parametrize(("parent", "word"), [("dpo.yaml", "dpo"), ("ppo_math_1B.yaml", "ppo")])
-def test_other_algorithms_are_refused_by_name(recipe: str, parent: str, word: str) -> None:
-    Path("run.yaml").write_text(f"defaults: {parent}\npolicy: {{model_name: Qwen/Qwen3-8B}}\n")
+def of_example(parent: str, more: str = "") -> None:
+    """A job of one of the examples with a model of its own."""
+    Path("run.yaml").write_text(
+        f"defaults: {parent}\npolicy: {{model_name: Qwen/Qwen3-8B, train_global_batch_size: 64}}\n{more}"
+    )
+
+
+EIGHT = "cluster: {gpus_per_node: 8}\n"
+
+
+def phases(report: dict[str, Any]) -> list[str]:
+    return [phase["phase"] for phase in report["memory"]["phases"]]
+
+
+def test_pairs_are_preferred_against_the_policy_as_it_was(recipe: str) -> None:
+    of_example("dpo.yaml", EIGHT)
+    report = advised(recipe)
+    assert phases(report) == ["ref_log_prob", "train", "save_checkpoint"]
+    assert report["workload"]["batch"]["prompts"] == 2 * 64
+    assert report["workload"]["actor"]["update"]["batching"]["micro_batch_sequences"] == 2 * 2
+    of_pass = terms(report, "ref_log_prob")
+    assert of_pass["reference_parameters"] == pytest.approx(4 * 8_190_735_360 / 8, rel=1e-3)
+    assert "actor_parameters" not in of_pass  # their place is taken
+    assert of_pass["actor_optimizer"] == pytest.approx(8 * 8_190_735_360 / 8, rel=1e-3)
+
+
+def test_a_reward_model_learns_from_pairs_with_one_column(recipe: str) -> None:
+    of_example("rm.yaml", EIGHT)
+    report = advised(recipe)
+    assert phases(report) == ["train", "save_checkpoint"]
+    assert report["workload"]["batch"]["prompts"] == 2 * 64
+    assert report["workload"]["actor"]["head"]["kind"] == "value"
+
+
+def test_a_value_model_takes_turns_with_the_policy(recipe: str) -> None:
+    more = EIGHT + "value: {train_micro_batch_size: 2, dtensor_cfg: {activation_checkpointing: true}}\n"
+    of_example("ppo_math_1B.yaml", more)
+    report = advised(recipe)
+    assert {"values", "update_critic", "update_actor", "old_log_prob"} < set(phases(report))
+    assert "ref_log_prob" not in phases(report)
+    assert report["workload"]["batch"]["epochs"] == 4
+    critic = report["workload"]["critic"]
+    assert critic["engine"]["checkpointing"] == "full"
+    assert critic["update"]["batching"]["micro_batch_sequences"] == 2
+    assert "critic_optimizer" not in terms(report, "update_actor")
+    text = run("advise", recipe, *GIVEN, "--critic-model", "Qwen3-0.6B", "-f", "json").out
+    assert (
+        terms(json.loads(text), "values")["critic_parameters"]
+        < 0.1 * terms(report, "values")["critic_parameters"]
+    )
+
+
+TEACHER = EIGHT + "teacher: {model_name: Qwen/Qwen3-14B, dtensor_cfg: {tensor_parallel_size: 2}}\n"
+
+
+def test_a_teacher_stands_in_the_place_of_a_reference(recipe: str) -> None:
+    """By hand: the largest logits are taken of 152k columns in float32, of which two ranks have half each."""
+    of_example("distillation_math.yaml", TEACHER)
+    report = advised(recipe)
+    assert "old_log_prob" not in phases(report)
+    of_pass = terms(report, "ref_log_prob")
+    assert of_pass["reference_parameters"] == pytest.approx(4 * 14_768_307_200 / 8, rel=1e-3)
+    tokens = 8192 / 2  # of one sequence that two ranks share
+    assert of_pass["head_forward"] == pytest.approx(4 * tokens * 151_936 / 2, rel=1e-3)
+    assert terms(report, "update_actor")["head_backward"] == pytest.approx(
+        2 * 4 * tokens * 151_936 / 2, rel=1e-3
+    )
+    of_example("distillation_math.yaml", EIGHT + "teacher: {model_name: nobody/knows-it}\n")
+    refused = run("advise", recipe, *GIVEN)
+    assert (refused.code, "teacher.model_name" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("parent", "message"),
+    [
+        ("evals/eval.yaml", "is not there"),
+        ("xtoken_off_policy_distillation.yaml", "distillation between vocabularies is not modelled"),
+    ],
+)
+def test_other_algorithms_are_refused_by_name(recipe: str, parent: str, message: str) -> None:
+    of_example(parent)
     refused = run("advise", recipe, *GIVEN)
     assert (refused.code, refused.out) == (2, "")
-    assert f"jobs of {word} are not modelled for NeMo-RL" in refused.err
+    assert message in refused.err
+
+
+def test_tensor_parallelism_leaves_a_rank_its_share(recipe: str) -> None:
+    """By hand: states are shared by all 8 ranks, a log-softmax of 152k columns by two."""
+    whole, shared = (advised(recipe, f"policy.dtensor_cfg.tensor_parallel_size={ranks}") for ranks in (1, 2))
+    for name in ("actor_parameters", "actor_optimizer"):
+        values = [terms(one, "update_actor")[name] for one in (whole, shared)]
+        assert values[1] == pytest.approx(values[0], rel=1e-3)
+    tokens = 4096
+    # logits, those less the largest, and their exponentials, of half of the columns
+    assert terms(shared, "old_log_prob")["head_forward"] == 3 * 4 * 2 * tokens * 151_936 // 2
+    assert terms(whole, "update_actor")["root_unit"] == pytest.approx(
+        2 * terms(shared, "update_actor")["root_unit"], rel=1e-3
+    )
+    refused = run("advise", recipe, *GIVEN, "policy.dtensor_cfg.tensor_parallel_size=3")
+    assert refused.code == 2
+    assert "do not divide the trainer's 8 GPUs" in " ".join(refused.err.split())
+
+
+def test_context_parallelism_shares_a_sequence(recipe: str) -> None:
+    padded = ("policy.sequence_packing.enabled=false",)
+    halves = advised(recipe, *padded, "policy.dtensor_cfg.context_parallel_size=2")
+    whole = advised(recipe, *padded)
+    for phase in ("old_log_prob", "update_actor"):
+        name = "head_backward" if phase == "update_actor" else "head_forward"
+        assert 2 * terms(halves, phase)[name] == terms(whole, phase)[name]
 
 
 def test_an_engine_that_is_not_modelled_is_no_verdict(recipe: str) -> None:
-    report = advised(recipe, "policy.dtensor_cfg.tensor_parallel_size=2")
-    assert report["verdict"] == "cannot_say"
     refused = run("advise", recipe, *GIVEN, "policy.megatron_cfg.enabled=true")
     assert refused.code == 2
     assert "two engines are switched on" in refused.err
+    under_megatron()
+    report = advised(recipe, "policy.megatron_cfg.fp8_cfg.enabled=true")
+    assert report["verdict"] == "cannot_say"
 
 
 def test_a_launch_of_its_program_is_read(recipe: str) -> None:
@@ -305,7 +410,9 @@ def test_parts_that_older_releases_recompute_apart_are_left_out_by_name(recipe: 
 
 def test_every_key_of_the_examples_falls_in_one_class() -> None:
     for version in nemo_rl.bundled.versions:
-        for name in (GRPO, "sft.yaml"):
+        for name in (GRPO, "sft.yaml", "dpo.yaml", "rm.yaml", "distillation_math.yaml", "ppo_math_1B.yaml"):
+            if name not in exemplars(version):
+                continue
             for path, _value in leaves(composed(name, version)):
                 key = dotted(path)
                 classes = COVERAGE.classes(key, version)

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from msgspec import Struct
 
 from tuner.memory.fsdp import states as fsdp_states
+from tuner.memory.fsdp.tensor_slice import engine_of_a_rank, model_of_a_rank
 from tuner.memory.fsdp.units import has_held_weights, is_unsharded
 from tuner.memory.fsdp.weights_left_gathered import left_gathered
 from tuner.memory.ledger.terms import Item, Term
@@ -112,6 +113,7 @@ def states_of(model: ModelShape, engine: Engine, role: str) -> States:
     if engine.library:
         nothing = Term(item=Item.PARAMETERS, name=f"{role}_states", bytes=0)
         return States(parameters=nothing, optimizer=nothing, left=None, buffer=None, engine=engine)
+    model, engine = model_of_a_rank(model, engine), engine_of_a_rank(engine)
     has_buffer = engine.backend is Backend.MEGATRON and role not in ("reference", "reward")
     return States(
         parameters=parameters(model, engine, role),

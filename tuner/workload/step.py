@@ -75,6 +75,7 @@ class Reference(Struct, frozen=True, kw_only=True, cache_hash=True):
     log_prob: Pass
     separate: bool = True  # False when it is the actor with its adapters switched off
     model: Annotated[ModelShape | None, UNPUBLISHED] = None  # of its own; None: the policy's
+    takes_place: Annotated[bool, UNPUBLISHED] = False  # of the actor's weights, which wait on the host
     weighs: bool = True  # False where its KL term is multiplied by 0, and settings can do without it
 
 

@@ -15,6 +15,7 @@ from tuner.inputs.yaml_file import Document
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers
+from tuner.trainers.nemo_rl.algorithms import READ, algorithm_of
 from tuner.trainers.nemo_rl.detection import ALGORITHMS
 from tuner.trainers.nemo_rl.exemplars import GRPO, exemplars
 from tuner.trainers.nemo_rl.inheritance import InheritedFiles, compose, composed, replaces
@@ -25,8 +26,6 @@ from tuner.trainers.schema import Schema
 
 if TYPE_CHECKING:
     from tuner.inputs.user_input import Count
-
-_READ = ("grpo", "sft")  # the sections of algorithms that are read
 
 
 class NemoConfiguration(Struct, frozen=True, kw_only=True):
@@ -144,12 +143,12 @@ def _origin(composition: InheritedFiles, version: str) -> str:
 
 
 def _expect_read(tree: Mapping[str, Any], document: Document | None) -> None:
-    """Refuse a job that learns neither by rewards as GRPO does nor from given sequences.
+    """Refuse a job without an algorithm that is read.
 
     Raises:
         UnsupportedError: it is one of another algorithm.
     """
-    if any(isinstance(tree.get(section), dict) for section in _READ):
+    if algorithm_of(tree) is not None:
         return
     other = next((name for name in ALGORITHMS if isinstance(tree.get(name), dict)), None)
     message = (
@@ -162,5 +161,5 @@ def _expect_read(tree: Mapping[str, Any], document: Document | None) -> None:
         message,
         location=location,
         key=other,
-        hint=_("those that have a section {sections} are").format(sections=_(" or ").join(_READ)),
+        hint=_("those that have a section {sections} are").format(sections=_(" or ").join(READ)),
     )
