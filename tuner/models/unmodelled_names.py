@@ -1,8 +1,6 @@
 """Models that launches name and whose type is not modelled: their ``config.json`` alone would not help."""
 
 _TYPES = {
-    "nemotron-3": "nemotron_h",
-    "nemotron-h": "nemotron_h",
     "deepseek-v4": "deepseek_v4",
     "minicpm-o": "minicpmo",
 }

@@ -15,6 +15,7 @@ from tuner.inputs.yaml_file import Document
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers
+from tuner.trainers.nemo_rl import placeholders
 from tuner.trainers.nemo_rl.algorithms import READ, algorithm_of
 from tuner.trainers.nemo_rl.detection import ALGORITHMS
 from tuner.trainers.nemo_rl.exemplars import GRPO, exemplars
@@ -56,7 +57,7 @@ class NemoConfiguration(Struct, frozen=True, kw_only=True):
         return None
 
     def remarks(self, version: str) -> tuple[Remark, ...]:  # noqa: D102
-        return ()
+        return placeholders.remarks(self.on(version).settings)
 
     def adding(self, overrides: Sequence[str]) -> "NemoConfiguration":  # noqa: D102
         more = parse_overrides(on_command_line(overrides)).overrides

@@ -23,6 +23,7 @@ from tuner.trainers.nemo_rl.generation import engine_version
 from tuner.trainers.nemo_rl.inheritance import composed
 from tuner.trainers.nemo_rl.keys import MODEL
 from tuner.trainers.nemo_rl.parts import free_fields, parts, quantities_of
+from tuner.trainers.nemo_rl.placeholders import model_named
 from tuner.trainers.nemo_rl.releases import RELEASES
 from tuner.trainers.nemo_rl.workload import read
 from tuner.trainers.omission import OmissionContext
@@ -99,7 +100,7 @@ class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
         )
 
     def model_path(self) -> str | None:  # noqa: D102
-        return self.settings.text(MODEL)
+        return model_named(self.settings)
 
     def critic_model_path(self) -> str | None:  # noqa: D102
         return self.settings.text(_VALUE) if has_critic(self._source) else None
