@@ -71,7 +71,9 @@ class MixtureOfExperts(Struct, frozen=True, kw_only=True):
     router_bias: int = 0  # extra parameters per router (gpt-oss); a bias kept as a buffer is not counted
     expert_bias: bool = False  # biases in the expert projections (gpt-oss)
     dense_layers: tuple[int, ...] = ()  # indices of the layers that keep a dense MLP
-    latent: Annotated[int, UNPUBLISHED] = 0  # width that tokens are brought to for routed experts; 0: hidden
+    latent_width: Annotated[int, UNPUBLISHED] = (
+        0  # width that tokens are brought to for routed experts; 0: hidden
+    )
 
 
 class LogitCopies(Struct, frozen=True, kw_only=True):
@@ -158,7 +160,7 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
     @property
     def routed_width(self) -> int:
         """Width of the copies of a token that travel to experts."""
-        return self.hidden if self.moe is None or not self.moe.latent else self.moe.latent
+        return self.hidden if self.moe is None or not self.moe.latent_width else self.moe.latent_width
 
     def has_indexer(self, layer: int) -> bool:
         """Whether a layer chooses itself which keys its queries attend to."""
@@ -295,7 +297,7 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
         """Shared experts of one sparse layer with their gate, and what brings tokens to a latent width."""
         if self.moe is None:
             return 0
-        latent = 2 * self.hidden * self.moe.latent
+        latent = 2 * self.hidden * self.moe.latent_width
         if not self.moe.shared_intermediate:
             return latent
         gate = self.hidden if self.moe.shared_gate else 0

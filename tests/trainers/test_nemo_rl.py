@@ -350,13 +350,24 @@ def test_context_parallelism_shares_a_sequence(recipe: str) -> None:
         assert 2 * terms(halves, phase)[name] == terms(whole, phase)[name]
 
 
-def test_an_engine_that_is_not_modelled_is_no_verdict(recipe: str) -> None:
+def test_two_engines_are_refused(recipe: str) -> None:
     refused = run("advise", recipe, *GIVEN, "policy.megatron_cfg.enabled=true")
     assert refused.code == 2
     assert "two engines are switched on" in refused.err
+
+
+def test_products_in_8_bits_keep_their_weights_twice(recipe: str) -> None:
+    """By hand: two bytes of each weight of the layers, of which a rank has half; they stay in any phase."""
     under_megatron()
     report = advised(recipe, "policy.megatron_cfg.fp8_cfg.enabled=true")
-    assert report["verdict"] == "cannot_say"
+    assert [one["name"] for one in report["left_out"]] == ["products in 8 bits"]
+    in_layers = 8_190_735_360 - 2 * 151_936 * 4096
+    for phase in ("rollout", "old_log_prob", "update_actor"):
+        assert terms(report, phase)["actor_cast_weights"] == pytest.approx(2 * in_layers / 2, rel=1e-3)
+    stored = advised(
+        recipe, "policy.megatron_cfg.fp8_cfg.enabled=true", "policy.megatron_cfg.fp8_cfg.fp8_param=true"
+    )
+    assert "actor_cast_weights" not in terms(stored, "update_actor")
 
 
 def test_a_launch_of_its_program_is_read(recipe: str) -> None:
@@ -417,3 +428,38 @@ def test_every_key_of_the_examples_falls_in_one_class() -> None:
                 key = dotted(path)
                 classes = COVERAGE.classes(key, version)
                 assert len(classes) == 1, (version, key, classes)
+
+
+def test_mamba_layers_leave_a_state_and_no_cache(recipe: str) -> None:
+    """By hand: the states of 27 layers, 128 heads of 80 x 128, and a cache of 4."""
+    named = "policy.model_name=nvidia/NVIDIA-Nemotron-Nano-9B-v2"
+    report = advised(recipe, named)
+    of_update = terms(report, "update_actor")
+    assert of_update["actor_parameters"] == pytest.approx(4 * 8_888_227_328 / 8, rel=1e-3)
+    # inputs of all 56 layers, which are recomputed one by one, in a micro-batch filled up to 4,096 tokens
+    assert of_update["layer_inputs"] == 56 * 4096 * 2 * 4480
+    under_megatron()
+    assert terms(advised(recipe, named), "update_actor")["actor_parameters"] == pytest.approx(
+        2 * 8_888_227_328 / 2, rel=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        (
+            "Follow instructions in https://github.com/NVIDIA-NeMo/RL/blob/main/docs/guides/deepseek.md",
+            "DeepSeek-V3",
+        ),
+        ("/path/to/model", "NVIDIA-Nemotron-3-Super-120B-A12B-BF16"),
+    ],
+)
+def test_what_stands_for_a_model_is_filled_in(recipe: str, name: str, model: str) -> None:
+    folder = Path("nemotron-3-super")
+    folder.mkdir()
+    text = RECIPE.replace("Qwen/Qwen3-8B", f'"{name}"')
+    (folder / "stage.yaml").write_text(text)
+    report = advised("nemotron-3-super/stage.yaml", "cluster.num_nodes=8")
+    assert report["workload"]["model"]["name"] == model
+    said = run("advise", "nemotron-3-super/stage.yaml", *GIVEN, "--full").out
+    assert "policy.model_name names no model" in " ".join(said.split())

@@ -151,6 +151,7 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     fused_rotary: bool = False  # Megatron: one kernel rotates queries and keys and keeps no tables per layer
     rotates_each: bool = False  # Megatron without it: those of each sequence by themselves
     offsets_gated: bool = False  # Megatron, activation not fused: what a gate multiplies is offset first
+    cast_weight_bytes: Annotated[int, UNPUBLISHED] = 0  # Megatron: of 8-bit copies of each weight, kept
     dispatcher: Dispatcher = Dispatcher.ALL_TO_ALL  # Megatron: how tokens get to their experts
     stacks_experts: bool = False  # Megatron: the experts of a layer are one tensor where they leave it
     divides_sequence: bool = True  # Megatron: what tensor parallelism leaves whole is divided by tokens

@@ -85,7 +85,7 @@ def _sparse(shape: ModelShape, config: Config, sparse: tuple[int, ...]) -> Model
         dense_layers=others,
     )
     assert with_experts.moe is not None
-    moe = replace(with_experts.moe, latent=config.optional_size("moe_latent_size") or 0)
+    moe = replace(with_experts.moe, latent_width=config.optional_size("moe_latent_size") or 0)
     return replace(with_experts, moe=moe)
 
 

@@ -70,7 +70,7 @@ def _replicated_mlp(model: ModelShape, layer: int) -> int:
     if moe is None or not model.is_sparse(layer):
         return model.hidden if model.mlp_bias and model.has_mlp(layer) else 0
     gate = model.hidden if moe.shared_gate and moe.shared_intermediate else 0
-    return model.router_parameters + gate + 2 * model.hidden * moe.latent
+    return model.router_parameters + gate + 2 * model.hidden * moe.latent_width
 
 
 class StageParameters(Struct, frozen=True, kw_only=True):

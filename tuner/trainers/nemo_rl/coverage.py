@@ -87,6 +87,13 @@ _OMISSIONS = (
         trigger=switched("policy.megatron_cfg.distributed_data_parallel_config.use_custom_fsdp"),
     ),
     Omission(
+        name=N_("products in 8 bits"),
+        reason=N_("they are taken to be as fast as in 16, and their inputs to be kept in 16"),
+        patterns=("policy.megatron_cfg.fp8_cfg.fp8", "policy.megatron_cfg.fp8_cfg.fp8_recipe"),
+        affects=Affects.SECONDS,
+        trigger=switched("policy.megatron_cfg.fp8_cfg.enabled"),
+    ),
+    Omission(
         name=N_("a fused head"),
         reason=N_("log-probabilities are computed from hidden states in chunks, without logits"),
         patterns=(

@@ -33,7 +33,7 @@ from tuner.workload import (
     Scaling,
 )
 
-_FP8 = "Megatron in 8 bits"
+_CAST_BYTES = 2  # of a weight in 8 bits, as it is and transposed
 _MEGATRON_LINEARS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 
 
@@ -172,8 +172,8 @@ def _megatron(source: SettingsByMeaning, model: ModelShape, gpus: int, *, coloca
     halves = precise and dtype is DType.BFLOAT16 and not host
     packed = source.flag("packed")
     return Engine(
-        backend=Backend.NOT_MODELLED if source.flag("megatron.fp8") else Backend.MEGATRON,
-        library=_FP8 if source.flag("megatron.fp8") else "",
+        backend=Backend.MEGATRON,
+        cast_weight_bytes=_CAST_BYTES if _casts_weights(source) else 0,
         parallel=_grid(source, gpus),
         stored_dtype=dtype,
         compute_dtype=dtype,
@@ -201,6 +201,11 @@ def _megatron(source: SettingsByMeaning, model: ModelShape, gpus: int, *, coloca
         token_bytes=TOKEN_BYTES,
         **_recomputation(source),
     )
+
+
+def _casts_weights(source: SettingsByMeaning) -> bool:
+    """Whether products read copies of the weights in 8 bits; else these are stored in 8 bits, as often."""
+    return source.flag("megatron.fp8") and not source.flag("megatron.fp8_weights")
 
 
 def _grid(source: SettingsByMeaning, gpus: int) -> Parallelism:

@@ -101,6 +101,7 @@ _MEGATRON = {
     "megatron.host_share": "optimizer.optimizer_offload_fraction",
     "megatron.float32_gradients": "distributed_data_parallel_config.grad_reduce_in_fp32",
     "megatron.fp8": "fp8_cfg.enabled",
+    "megatron.fp8_weights": "fp8_cfg.fp8_param",
 }
 _GENERATION = within(
     "policy.generation",
