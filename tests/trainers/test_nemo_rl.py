@@ -463,3 +463,55 @@ def test_what_stands_for_a_model_is_filled_in(recipe: str, name: str, model: str
     assert report["workload"]["model"]["name"] == model
     said = run("advise", "nemotron-3-super/stage.yaml", *GIVEN, "--full").out
     assert "policy.model_name names no model" in " ".join(said.split())
+
+
+def seconds(report: dict[str, Any], phase: str) -> dict[str, float]:
+    """The seconds of a phase by cause."""
+    (found,) = (one for one in report["time"] if one["phase"] == phase)
+    return {part["name"]: part["seconds"] for part in found["parts"]}
+
+
+def test_moments_leave_into_memory_that_nobody_has_touched(recipe: str) -> None:
+    """By hand: two moments in float32 of an eighth of the model, 2.5 GB/s away and 6.5 GB/s back."""
+    report = advised(recipe)
+    moved = 8 * 8_190_735_360 / 8
+    of_update = seconds(report, "update_actor")
+    assert of_update["host_copies"] == pytest.approx(moved / 2.5e9 + moved / 6.5e9, rel=1e-3)
+    # weights come once for all passes of a step, and leave behind the new ones
+    assert not seconds(report, "old_log_prob").get("host_copies")
+    apart = advised(
+        recipe,
+        "policy.train_global_batch_size=1536",
+        "grpo.num_prompts_per_step=48",
+        "policy.generation.colocated.enabled=false",
+        "policy.generation.colocated.resources.gpus_per_node=2",
+    )
+    assert not seconds(apart, "update_actor").get("host_copies")
+
+
+def test_main_weights_that_are_no_state_stay(recipe: str) -> None:
+    """By hand: four bytes of each weight, which the 8 ranks of two halves share."""
+    under_megatron()
+    precise = "policy.megatron_cfg.optimizer.use_precision_aware_optimizer"
+    kept = terms(advised(recipe, f"{precise}=false"), "rollout")
+    assert kept["actor_main_weights"] == pytest.approx(4 * 8_190_735_360 / 8, rel=0.01)
+    assert "actor_main_weights" not in terms(advised(recipe, f"{precise}=true"), "rollout")
+
+
+def test_batches_that_may_be_old_are_generated_side_by_side(recipe: str) -> None:
+    apart = (
+        "policy.train_global_batch_size=1536",
+        "grpo.num_prompts_per_step=48",
+        "policy.generation.colocated.enabled=false",
+        "policy.generation.colocated.resources.gpus_per_node=2",
+        "grpo.async_grpo.enabled=true",
+    )
+    one, four = (
+        sum(
+            seconds(
+                advised(recipe, *apart, f"grpo.async_grpo.max_trajectory_age_steps={age}"), "rollout"
+            ).values()
+        )
+        for age in (1, 4)
+    )
+    assert four < one

@@ -58,6 +58,7 @@ class States(Struct, frozen=True, kw_only=True):
     left: Term | None  # what its forward-only pass leaves gathered
     buffer: Term | None  # Megatron's gradient buffer
     engine: Engine
+    main: tuple[Term, ...] = ()  # Megatron's main weights, where they stay as moments leave
     cast: tuple[Term, ...] = ()  # weights in 8 bits beside those that are stored, which nothing offloads
     module: tuple[Term, ...] = ()  # Megatron's module for multi-token prediction: how much it may take
 
@@ -77,13 +78,13 @@ class States(Struct, frozen=True, kw_only=True):
         offloaded = self.engine.param_offload and self.engine.optimizer_offload
         module = () if offloaded else self.module
         staying = (*self.kept_parameters, *self.kept_buffer, *self.cast, *module)
-        return staying if self.engine.optimizer_offload else (*staying, self.optimizer)
+        return (*staying, *self.main) if self.engine.optimizer_offload else (*staying, self.optimizer)
 
     @property
     def forward(self) -> tuple[Term, ...]:
         """A forward-only pass loads offloaded weights, not the optimizer."""
         staying = (self.parameters, *self.kept_buffer, *self.cast, *self.module)
-        return staying if self.engine.optimizer_offload else (*staying, self.optimizer)
+        return (*staying, *self.main) if self.engine.optimizer_offload else (*staying, self.optimizer)
 
     @property
     def training(self) -> tuple[Term, ...]:
@@ -125,9 +126,14 @@ def states_of(model: ModelShape, engine: Engine, role: str) -> States:
         left=left_gathered(model, engine, role),
         buffer=gradients(model, engine, f"{role}_gradients") if has_buffer else None,
         engine=engine,
+        main=_main_weights(model, engine, role) if engine.keeps_main_weights and role not in _FROZEN else (),
         cast=_cast(model, engine, role) if engine.cast_weight_bytes and role not in _FROZEN else (),
         module=_module(model, engine, role) if engine.mtp_module else (),
     )
+
+
+def _main_weights(model: ModelShape, engine: Engine, role: str) -> tuple[Term, ...]:
+    return (megatron_states.main_weights(model, engine, role),)
 
 
 def _cast(model: ModelShape, engine: Engine, role: str) -> tuple[Term, ...]:

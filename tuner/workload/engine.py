@@ -140,6 +140,9 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     host_copy: HostCopy = HostCopy.PINNED
     collects_garbage: bool = True  # Megatron: each time weights or states move to the host or back
     optimizer_offload: bool = False
+    optimizer_copy: Annotated[HostCopy, UNPUBLISHED] = HostCopy.PINNED  # how moments that are offloaded leave
+    stays_between: Annotated[bool, UNPUBLISHED] = False  # offloaded weights stay for all passes of a step
+    keeps_main_weights: Annotated[bool, UNPUBLISHED] = False  # Megatron: its optimizer's, where moments leave
     streamed_offload: bool = False  # CPU offload policy: weights fetched unit by unit, states on the host
     optimizer_offload_fraction: float = 0.0  # share of a Megatron optimizer that lives on the host
     distributed_optimizer: bool = True  # Megatron: optimizer states sharded over data parallelism

@@ -86,6 +86,7 @@ def read_rollout(
         frees_memory=shares.colocated,
         sleep_level=1,
         own_process=True,
+        batches_at_once=_batches_at_once(source),
         returns_log_probs=True,
         log_stats=True,
         colocated=shares.colocated,
@@ -93,6 +94,14 @@ def read_rollout(
         node_gpus=None if shares.colocated else shares.own_gpus_per_node,
         **vllm.memory_facts(served, model),
     )
+
+
+def _batches_at_once(source: SettingsByMeaning) -> int:
+    """Batches whose responses are generated side by side: those that may be as old as the trainer takes them.
+
+    Source: NeMo-RL v0.5.0 to v0.7.0 ``algorithms/async_utils`` (``_inflight_sema``).
+    """
+    return source.integer("asynchronous.age", default=1) if source.flag("asynchronous") else 1
 
 
 def read_sync(

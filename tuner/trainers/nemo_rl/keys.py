@@ -35,6 +35,7 @@ _ALGORITHM = {
     "batch.dynamic_sampling": "use_dynamic_sampling",
     "batch.updates": "ppo_epochs",
     "asynchronous": "async_grpo.enabled",
+    "asynchronous.age": "async_grpo.max_trajectory_age_steps",
     "skips_reference": "skip_reference_policy_logprobs_calculation >=0.6.0",
     "log_prob_threshold": "seq_logprob_error_threshold",
 }

@@ -54,6 +54,8 @@ def read(
         return _fine_tuned(source, model, cluster, lengths)
     parts = shares(source)
     engine = read_engine(source, model, cluster.gpus, colocated=parts.colocated)
+    if parts.colocated and not has_critic(source):
+        engine = replace(engine, stays_between=engine.param_offload)
     if distils(source) and not parts.colocated:
         engine = replace(engine, optimizer_offload=True)  # leaves for the teacher's pass
     head = read_head(source, engine, largest=distils(source))
@@ -199,7 +201,9 @@ def _critic(source: SettingsByMeaning, model: ModelShape, gpus: int) -> Critic:
 
 def _frozen(engine: Engine) -> Engine:
     """The engine of a reference: weights alone, which leave the card as soon as they have been asked."""
-    return replace(engine, param_offload=True, optimizer_offload=False, takes_steps=False)
+    return replace(
+        engine, param_offload=True, optimizer_offload=False, takes_steps=False, stays_between=False
+    )
 
 
 def _saving(source: SettingsByMeaning, engine: Engine) -> Saving | None:
