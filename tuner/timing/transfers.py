@@ -66,7 +66,7 @@ def weights_held(model: ModelShape, engine: Engine) -> float:
 
 
 def _held_apart(model: ModelShape, engine: Engine) -> tuple[float, float]:
-    """The same without routed experts, and these."""
+    """What is held beside routed experts, and of these."""
     parallel = engine.parallel
     if engine.backend is not Backend.MEGATRON:
         return model.parameters / parallel.shard, 0.0
