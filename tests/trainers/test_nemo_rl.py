@@ -515,3 +515,46 @@ def test_batches_that_may_be_old_are_generated_side_by_side(recipe: str) -> None
         for age in (1, 4)
     )
     assert four < one
+
+
+def test_sizes_that_are_asserted_to_be_equal_change_together(recipe: str) -> None:
+    """Under tensor parallelism of 4 a larger micro-batch of one alone would not start."""
+    padded = (
+        "policy.sequence_packing.enabled=false",
+        "policy.logprob_batch_size=1",
+        "policy.dtensor_cfg.tensor_parallel_size=4",
+    )
+    block = advised(recipe, *padded)["combination"]["overrides"]
+    changed = dict(line.split("=") for line in block)
+    sizes = [changed.get(f"policy.{name}") for name in ("train_micro_batch_size", "logprob_batch_size")]
+    assert sizes[0] is not None
+    assert sizes[0] == sizes[1]
+    code = "NRL003"
+    assert code not in run("check", recipe, *GIVEN, "--", *padded, *block).out
+    alone = advised(recipe, *padded[:2], "policy.dtensor_cfg.tensor_parallel_size=2")["combination"]
+    assert "policy.logprob_batch_size" in dict(line.split("=") for line in alone["overrides"])
+
+
+def test_a_limit_that_is_one_ranks_is_not_told_of_a_budget_that_several_share(recipe: str) -> None:
+    under_megatron()
+    budget = "train_mb_tokens"
+    words = ("policy.megatron_cfg.context_parallel_size=2",)
+    assert budget in run("advise", recipe, *GIVEN).out
+    assert budget not in run("advise", recipe, *GIVEN, *words).out
+    # a block says what all of them have
+    tokens = advised(recipe, *words)["workload"]["actor"]["update"]["batching"]["token_budget"]
+    assert tokens == 4096 / 2
+
+
+def test_prompts_with_images_have_a_tower_at_work(recipe: str) -> None:
+    named = ("policy.model_name=Qwen/Qwen2.5-VL-3B-Instruct",)
+    images = ("++data.default.processor=vlm_hf_data_processor",)
+    blind, seeing = (terms(advised(recipe, *named, *more), "update_actor") for more in ((), images))
+    assert not any("tower" in name or "vision" in name for name in blind)
+    assert sum(seeing.values()) > sum(blind.values())
+    assert advised(recipe, *named, *images)["workload"]["batch"]["images"]["per_prompt"] == 1
+    under_megatron()
+    left_out = advised(recipe, *named, *images)["left_out"]
+    assert [(one["name"], one["key"]) for one in left_out] == [
+        ("images under Megatron", "data.default.processor")
+    ]

@@ -4,7 +4,9 @@ from tuner.inputs.tree import dotted, leaves
 from tuner.language import N_
 from tuner.trainers.coverage import Coverage
 from tuner.trainers.key_facts import Affects
+from tuner.trainers.nemo_rl.algorithms import source_of
 from tuner.trainers.nemo_rl.exemplars import exemplars
+from tuner.trainers.nemo_rl.images import image_key
 from tuner.trainers.nemo_rl.inheritance import composed
 from tuner.trainers.nemo_rl.keys import BESIDE, GENERATING, GIVEN, TABLES
 from tuner.trainers.nemo_rl.releases import RELEASES
@@ -24,7 +26,19 @@ def _recomputes_apart(job: OmissionContext) -> str | None:
     return _CHECKPOINTING if apart and job.settings.flag(_CHECKPOINTING) else None
 
 
+def _sees_under_megatron(job: OmissionContext) -> str | None:
+    """The data of a job with images, whose vision tower Megatron runs on its first stage."""
+    source = source_of(job.settings, job.version)
+    return image_key(source) if source.flag("megatron") else None
+
+
 _OMISSIONS = (
+    Omission(
+        name=N_("images under Megatron"),
+        reason=N_("the vision tower's activations lie on the first stage"),
+        patterns=(),
+        trigger=_sees_under_megatron,
+    ),
     Omission(
         name=N_("quantization of the trained model"),
         reason=N_(

@@ -16,6 +16,7 @@ from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models.adapters import ALL_LINEAR, count_adapters, megatron_adapter_parameters
 from tuner.trainers.nemo_rl.batches import TOKEN_BYTES, is_packed
+from tuner.trainers.nemo_rl.images import sees_images
 from tuner.trainers.nemo_rl.releases import TORCH
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.workload import (
@@ -129,7 +130,7 @@ def _dtensor(source: SettingsByMeaning, model: ModelShape, gpus: int, *, colocat
         reads_positions=source.flag("packed"),
         layers_fusable=False,  # by a key of another kind, which is not read
         packing_tested=True,
-        idle_tower=model.tower is not None,
+        idle_tower=model.tower is not None and not sees_images(source),
         lora=_dtensor_lora(source, model),
         token_bytes=TOKEN_BYTES,
     )

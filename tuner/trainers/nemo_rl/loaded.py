@@ -1,6 +1,7 @@
 """A configuration of NeMo-RL on the example that it inherits from: it reads and checks itself."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -15,8 +16,9 @@ from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.key_changes import KeysOfConfiguration, changed_keys
 from tuner.trainers.key_facts import KeyChange, KeyState
-from tuner.trainers.nemo_rl import checks
+from tuner.trainers.nemo_rl import checks, tied_batches
 from tuner.trainers.nemo_rl.algorithms import distils, has_critic, learns_from_given, source_of
+from tuner.trainers.nemo_rl.batches import context_ranks
 from tuner.trainers.nemo_rl.cluster import shares
 from tuner.trainers.nemo_rl.exemplars import exemplars
 from tuner.trainers.nemo_rl.generation import engine_version
@@ -165,7 +167,9 @@ class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
 
     def override_writer(self, before: Workload) -> Callable[[Workload], Written]:  # noqa: D102
         def read_again(settings: Settings) -> Workload:
-            return replace(self, settings=settings).workload(
+            changed = replace(self, settings=settings)
+            tied_batches.expect_uncompared(self._source, changed._source)
+            return changed.workload(
                 model=before.model,
                 critic_model=None if before.critic is None else before.critic.model,
                 service_models=_teachers(before),
@@ -175,7 +179,14 @@ class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
                 zero_advantage_ratio=before.batch.zero_advantage_ratio,
             )
 
-        return ProposalWriter(before, self._source, parts=parts, read=read_again, free=free_fields).written
+        return ProposalWriter(
+            before,
+            self._source,
+            parts=partial(parts, tied=tied_batches.are_tied(self._source)),
+            read=read_again,
+            free=free_fields,
+            followers=lambda _changed: tied_batches.followers(self._source),
+        ).written
 
     def resting_on_defaults(self, workload: Workload) -> tuple[tuple[str, object], ...]:  # noqa: D102
         unset = (key for key in self._quantities if key in self.settings and not self.settings.is_set(key))
@@ -234,7 +245,13 @@ class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
         source = self._source
         idle = "policy.dtensor_cfg." if source.flag("megatron") else "policy.megatron_cfg."
         known = quantities_of(generates=not learns_from_given(source))
-        return {key: quantity for key, quantity in known.items() if not key.startswith(idle)}
+        # a budget is that of all ranks that share a sequence, and its limits are those of one
+        shared = {Quantity.TOKEN_BUDGET} if context_ranks(source) > 1 else set()
+        return {
+            key: quantity
+            for key, quantity in known.items()
+            if not key.startswith(idle) and quantity not in shared
+        }
 
     @property
     def _source(self) -> SettingsByMeaning:

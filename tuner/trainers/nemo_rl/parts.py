@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from tuner.trainers.fields import COUNT, FLAG, NEGATED_FLAG, Context, Form, Plain
+from tuner.trainers.nemo_rl.tied_batches import are_tied
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.trainers.workload_part import WorkloadPart
 from tuner.workload import Backend, Checkpointing, Quantity, Workload
@@ -43,8 +44,17 @@ _OF_ENGINE = (
 )
 
 
-def parts(source: SettingsByMeaning, workload: Workload) -> Iterator[WorkloadPart]:
-    """The parts, each with the keys that are read for it."""
+def parts(
+    source: SettingsByMeaning, workload: Workload, *, tied: bool | None = None
+) -> Iterator[WorkloadPart]:
+    """The parts, each with the keys that are read for it.
+
+    Args:
+        source: the settings.
+        workload: what they are to be read as.
+        tied: whether micro-batches of log-probabilities follow those of training; None: as the settings are.
+    """
+    tied = are_tied(source) if tied is None else tied
     context = Context(source=source)
     megatron = workload.actor.engine.backend is Backend.MEGATRON
     if workload.rollout is not None:
@@ -61,7 +71,10 @@ def parts(source: SettingsByMeaning, workload: Workload) -> Iterator[WorkloadPar
     budget = f"{way}.budget" if way else "micro_batch"
     yield _batching(context, ("actor", "update", "batching"), budget, ranks)
     log_prob = f"{way}.log_prob_budget" if way else "log_prob_micro_batch"
-    if workload.actor.log_prob is not None:
+    if workload.actor.log_prob is not None and not way and tied:
+        both = ("micro_batch_sequences", "token_budget")
+        yield WorkloadPart(path=("actor", "log_prob", "batching"), following=both)
+    elif workload.actor.log_prob is not None:
         yield _batching(context, ("actor", "log_prob", "batching"), log_prob, ranks)
     if workload.reference is not None:
         yield WorkloadPart(path=("reference",), following=("engine", "head", "log_prob"))

@@ -17,10 +17,12 @@ from tuner.trainers.nemo_rl.batches import read_batch, read_given_batch, read_lo
 from tuner.trainers.nemo_rl.cluster import shares
 from tuner.trainers.nemo_rl.engines import read_engine, read_head
 from tuner.trainers.nemo_rl.generation import read_rollout, read_sync
+from tuner.trainers.nemo_rl.images import read_images
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.workload import (
     Actor,
     Backend,
+    Batch,
     Critic,
     Engine,
     HeadKind,
@@ -66,12 +68,13 @@ def read(
         log_prob=None if distils(source) or takes_rollouts_log_probs(source) else read_log_prob(source),
         saving=_saving(source, engine),
     )
+    batch = _with_images(source, model, read_batch(source, lengths, zero_advantage_ratio))
     rollout = read_rollout(source, model, cluster.gpu, parts, rollout_engine_version)
     return Workload(
         release=Release(trainer="NeMo-RL", version=source.version),
         model=model,
         cluster=cluster,
-        batch=read_batch(source, lengths, zero_advantage_ratio),
+        batch=batch,
         actor=actor,
         reference=_teacher(source, teacher_model, cluster.gpus)
         if distils(source)
@@ -106,13 +109,19 @@ def _fine_tuned(source: SettingsByMeaning, model: ModelShape, cluster: Cluster, 
         release=Release(trainer="NeMo-RL", version=source.version),
         model=model,
         cluster=cluster,
-        batch=read_given_batch(source, lengths, sequences_of_row=2 if pairs else 1),
+        batch=_with_images(
+            source, model, read_given_batch(source, lengths, sequences_of_row=2 if pairs else 1)
+        ),
         actor=actor,
         reference=_preferring_reference(actor) if pairs and not judges else None,
         critic=None,
         rollout=None,
         sync=None,
     )
+
+
+def _with_images(source: SettingsByMeaning, model: ModelShape, batch: Batch) -> Batch:
+    return replace(batch, images=read_images(source, model.tower, batch))
 
 
 def takes_rollouts_log_probs(source: SettingsByMeaning) -> bool:
