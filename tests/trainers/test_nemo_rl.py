@@ -558,3 +558,28 @@ def test_prompts_with_images_have_a_tower_at_work(recipe: str) -> None:
     assert [(one["name"], one["key"]) for one in left_out] == [
         ("images under Megatron", "data.default.processor")
     ]
+
+
+def test_buffers_to_other_gpus_are_a_share_of_the_card(recipe: str) -> None:
+    """By hand: two of a fiftieth of 80 GiB, less what the card keeps for itself."""
+    report = advised(
+        recipe,
+        "policy.train_global_batch_size=1536",
+        "grpo.num_prompts_per_step=48",
+        "policy.generation.colocated.enabled=false",
+        "policy.generation.colocated.resources.gpus_per_node=2",
+    )
+    assert terms(report, "update_weights")["sync_buckets"] == pytest.approx(0.04 * 79.65 * GIB, rel=0.01)
+
+
+def test_no_optimizer_goes_to_the_host_for_room_alone(recipe: str) -> None:
+    """It fits with 1.6 GiB at least; a step on the host would take 29 s instead of 1."""
+    Path("run.yaml").write_text(
+        "defaults: ../sft.yaml\npolicy:\n  model_name: nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16\n"
+        "  train_global_batch_size: 16\n  max_total_sequence_length: 2048\n"
+        "  dtensor_cfg: {expert_parallel_size: 8}\ncluster: {gpus_per_node: 8}\n"
+    )
+    report = advised(recipe)
+    assert report["verdict"] == "fits"
+    block = report["combination"]
+    assert block is None or not any("cpu_offload" in line for line in block["overrides"])
