@@ -583,3 +583,13 @@ def test_no_optimizer_goes_to_the_host_for_room_alone(recipe: str) -> None:
     assert report["verdict"] == "fits"
     block = report["combination"]
     assert block is None or not any("cpu_offload" in line for line in block["overrides"])
+
+
+def test_whole_sequences_fill_micro_batches(recipe: str) -> None:
+    """Of sequences that have three quarters of 4,096 tokens hardly two share them, and all are computed."""
+
+    def compute(mean: int) -> float:
+        lengths = ("--mean-prompt-length", "8", "--mean-response-length", str(mean))
+        return seconds(advised(recipe, *lengths), "update_actor")["compute"]
+
+    assert compute(3000) > 0.9 * compute(4080)

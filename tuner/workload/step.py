@@ -147,6 +147,7 @@ class WeightSync(Struct, frozen=True, kw_only=True, cache_hash=True):
     collects_again: bool = False  # and once more where the first one frees what the update has left
     maps_pages: bool = False  # what the trainer frees are pages that are mapped one by one, no whole blocks
     receiver_collects: bool = False  # and once more, beside the engine's worker, once that has the weights
+    broadcasts: Annotated[bool, UNPUBLISHED] = False  # to engines on other GPUs, over all network cards
     experts_apart: bool = False  # each expert's weights are tensors of their own
     quantizes_in_one_kernel: bool = True  # weights made 8-bit on their way; False: by operators
     carrier: Carrier | None = None  # to engines on GPUs of their own; None where all share the trainer's

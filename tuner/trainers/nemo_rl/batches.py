@@ -114,13 +114,20 @@ def _batching(source: SettingsByMeaning, budget: str, micro_batch: str) -> Batch
     What a micro-batch holds is divided by ranks of context parallelism behind that.
 
     Source: NeMo-RL v0.5.0 to v0.7.0 ``models/policy/lm_policy.py`` (``max_tokens_per_microbatch``: "we just
-    shard into DP shards here as Sequence packing allows for CP").
+    shard into DP shards here as Sequence packing allows for CP"), ``models/megatron/data.py``
+    (``pad_full_seq_to``).
     """
     static = source.integer(micro_batch, default=source.integer("micro_batch", default=1))
     if not is_packed(source):
         return Batching(dynamic=False, token_budget=1, micro_batch_sequences=static)
     way = "packed" if source.flag("packed") else "dynamic"
     tokens = source.integer(f"{way}.{budget}", default=source.integer("total_tokens", default=512) * static)
+    # stages of a pipeline send one another as much each time
+    in_turns = source.flag("megatron") and source.integer("megatron.pipeline", default=1) > 1
     return Batching(
-        dynamic=True, token_budget=ceil(tokens / context_ranks(source)), micro_batch_sequences=static
+        dynamic=True,
+        token_budget=ceil(tokens / context_ranks(source)),
+        micro_batch_sequences=static,
+        packs_whole=True,
+        fills_budget=way == "packed" and in_turns,
     )

@@ -126,6 +126,7 @@ def read_sync(
         buckets=2,
         gathers_whole_model=False,
         sent_dtype=actor.compute_dtype,
+        broadcasts=not rollout.colocated,
         stages_weights=True,
         offloads_first=False,
         resumes_first=True,

@@ -72,7 +72,7 @@ def parts(
     yield _batching(context, ("actor", "update", "batching"), budget, ranks)
     log_prob = f"{way}.log_prob_budget" if way else "log_prob_micro_batch"
     if workload.actor.log_prob is not None and not way and tied:
-        both = ("micro_batch_sequences", "token_budget")
+        both = ("micro_batch_sequences", "token_budget", "fills_budget")
         yield WorkloadPart(path=("actor", "log_prob", "batching"), following=both)
     elif workload.actor.log_prob is not None:
         yield _batching(context, ("actor", "log_prob", "batching"), log_prob, ranks)
@@ -96,7 +96,10 @@ def _batching(context: Context, path: tuple[str, ...], meaning: str, ranks: int)
     other = "token_budget" if static else "micro_batch_sequences"
     form = COUNT if static else _budget(ranks)
     return WorkloadPart(
-        path=path, fields=(Plain[Context](field, meaning, form),), context=context, following=(other,)
+        path=path,
+        fields=(Plain[Context](field, meaning, form),),
+        context=context,
+        following=(other, "fills_budget"),
     )
 
 
