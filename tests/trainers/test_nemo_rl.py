@@ -556,8 +556,11 @@ def test_prompts_with_images_have_a_tower_at_work(recipe: str) -> None:
     under_megatron()
     left_out = advised(recipe, *named, *images)["left_out"]
     assert [(one["name"], one["key"]) for one in left_out] == [
-        ("images under Megatron", "data.default.processor")
+        ("the vision tower's activations", "data.default.processor")
     ]
+    of_example("sft_vlm_3B.yaml", EIGHT)
+    given = advised(recipe, *named)
+    assert [one["name"] for one in given["left_out"]] == ["the vision tower's activations"]
 
 
 def test_buffers_to_other_gpus_are_a_share_of_the_card(recipe: str) -> None:

@@ -4,7 +4,7 @@ from tuner.inputs.tree import dotted, leaves
 from tuner.language import N_
 from tuner.trainers.coverage import Coverage
 from tuner.trainers.key_facts import Affects
-from tuner.trainers.nemo_rl.algorithms import source_of
+from tuner.trainers.nemo_rl.algorithms import learns_from_given, source_of
 from tuner.trainers.nemo_rl.exemplars import exemplars
 from tuner.trainers.nemo_rl.images import image_key
 from tuner.trainers.nemo_rl.inheritance import composed
@@ -26,18 +26,18 @@ def _recomputes_apart(job: OmissionContext) -> str | None:
     return _CHECKPOINTING if apart and job.settings.flag(_CHECKPOINTING) else None
 
 
-def _sees_under_megatron(job: OmissionContext) -> str | None:
-    """The data of a job with images, whose vision tower Megatron runs on its first stage."""
+def _sees_uncounted(job: OmissionContext) -> str | None:
+    """The data of a job with images that are not counted."""
     source = source_of(job.settings, job.version)
-    return image_key(source) if source.flag("megatron") else None
+    return image_key(source) if source.flag("megatron") or learns_from_given(source) else None
 
 
 _OMISSIONS = (
     Omission(
-        name=N_("images under Megatron"),
-        reason=N_("the vision tower's activations lie on the first stage"),
+        name=N_("the vision tower's activations"),
+        reason=N_("images are not counted under Megatron, nor those of given sequences"),
         patterns=(),
-        trigger=_sees_under_megatron,
+        trigger=_sees_uncounted,
     ),
     Omission(
         name=N_("quantization of the trained model"),

@@ -37,10 +37,11 @@ def read_images(source: SettingsByMeaning, tower: VisionTower | None, batch: Bat
     An option may say how many there are and how large.
     """
     number = batch.lengths.images_per_prompt
-    if tower is None or number == 0 or not (number or sees_images(source)):
+    given = not batch.max_prompt_tokens  # sequences whose prompts nobody tells from what is learned
+    if tower is None or given or number == 0 or not (number or sees_images(source)):
         return None
     number = number or 1
-    room = max(1, (batch.max_prompt_tokens or batch.max_response_tokens) // number)
+    room = max(1, batch.max_prompt_tokens // number)
     pixels = batch.lengths.image_pixels
     taken = min(tower.tokens_of(pixels or _ASSUMED_PIXELS), room)
     told = pixels is not None or tower.image_tokens is not None
