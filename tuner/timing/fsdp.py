@@ -73,12 +73,13 @@ def exchange_seconds(job: TimedPasses) -> float:
     """
     parallel = job.engine.parallel
     seconds = sequence_exchange_seconds(job)
-    if max(parallel.tensor, parallel.context, parallel.expert) == 1:
+    travels = job.engine.tokens_travel and parallel.expert > 1
+    if max(parallel.tensor, parallel.context) == 1 and not travels:
         return seconds
     from tuner.timing import megatron  # few jobs under FSDP have any of it
 
     seconds += megatron.tensor_exchange_seconds(job) + megatron.context_exchange_seconds(job)
-    return seconds + megatron.expert_exchange_seconds(job)
+    return seconds + (megatron.expert_exchange_seconds(job) if travels else 0.0)
 
 
 def activation_copy_seconds(job: TimedPasses) -> float:

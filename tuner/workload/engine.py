@@ -156,6 +156,9 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     offsets_gated: bool = False  # Megatron, activation not fused: what a gate multiplies is offset first
     cast_weight_bytes: Annotated[int, UNPUBLISHED] = 0  # Megatron: of 8-bit copies of each weight, kept
     dispatcher: Dispatcher = Dispatcher.ALL_TO_ALL  # Megatron: how tokens get to their experts
+    tokens_travel: Annotated[bool, UNPUBLISHED] = (
+        False  # FSDP: their way to experts of other ranks is counted
+    )
     stacks_experts: bool = False  # Megatron: the experts of a layer are one tensor where they leave it
     divides_sequence: bool = True  # Megatron: what tensor parallelism leaves whole is divided by tokens
     frees_stage_outputs: bool = False  # Megatron: a stage frees what it has sent on

@@ -121,6 +121,7 @@ def _dtensor(source: SettingsByMeaning, model: ModelShape, gpus: int, *, colocat
         optimizer_offload=leaves,
         optimizer_copy=HostCopy.PAGEABLE,
         streamed_offload=offload,
+        tokens_travel=True,
         keeps_root=True,
         whole_root=True,
         forward_prefetch=True,
