@@ -358,7 +358,7 @@ def test_more_experts_per_token_than_experts() -> None:
     assert caught.value.key == "num_experts_per_tok"
 
 
-@pytest.mark.parametrize("model_type", ["chatglm", "nemotron_h", "minicpmo", "bert", "qwen99", "", "LLAMA"])
+@pytest.mark.parametrize("model_type", ["chatglm", "minicpmo", "bert", "qwen99", "", "LLAMA"])
 def test_other_model_types_are_refused_not_guessed(model_type: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         read(model_type=model_type)
@@ -563,3 +563,32 @@ def test_look_ups_load_no_slow_package() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "kinds"),
+    [
+        ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 31_577_937_344, (6, 23, 23)),
+        ("NVIDIA-Nemotron-3-Super-120B-A12B-BF16", 120_668_687_360, (8, 40, 40)),
+        ("NVIDIA-Nemotron-Nano-9B-v2", 8_888_227_328, (4, 27, 0)),
+        ("NVIDIA-Nemotron-Nano-12B-v2", 12_310_001_152, (6, 28, 0)),
+    ],
+)
+def test_layers_of_one_block_alone(name: str, parameters: int, kinds: tuple[int, ...]) -> None:
+    """As transformers 5.24 counts them; layers with a cache, with a state, and with experts."""
+    shape = find_model(name)
+    assert shape.parameters == parameters
+    assert (shape.cached_layers, shape.linear_layers, shape.sparse_layers) == kinds
+    assert all(shape.has_mixer(layer) != shape.has_mlp(layer) for layer in range(shape.layers))
+
+
+def test_a_pattern_names_each_layer() -> None:
+    values = dict(
+        read_profile(FILES[0].parent / "nemotron-nano-9b-v2.yaml").configs["NVIDIA-Nemotron-Nano-9B-v2"]
+    )
+    listed = {"M": "mamba", "*": "attention", "-": "mlp"}
+    kinds = [listed[kind] for kind in values.pop("hybrid_override_pattern")]
+    named = shape_from_config(values | {"layers_block_type": kinds}, name="x", source="x")
+    assert named.parameters == find_model("NVIDIA-Nemotron-Nano-9B-v2").parameters
+    with pytest.raises(UnsupportedError, match="are not modelled"):
+        shape_from_config(values | {"hybrid_override_pattern": "M*?"}, name="x", source="x")

@@ -1,5 +1,6 @@
 """From batch settings to the tokens and micro-batches that one GPU sees."""
 
+from functools import lru_cache
 from math import ceil, isqrt
 
 from msgspec.structs import replace
@@ -242,8 +243,37 @@ def micro_batches(batch: Batch, step_pass: StepPass, *, sequence_tokens: float |
     if not batching.dynamic:
         return ceil(sequences / max(1, batching.micro_batch_sequences))
     mean = batch.reached_tokens if sequence_tokens is None else sequence_tokens
-    tokens = sequences * mean / step_pass.engine.parallel.sequence_split
+    split = step_pass.engine.parallel.sequence_split
+    if batching.packs_whole:
+        spread = 0.0 if sequence_tokens is None else batch.prompt_spread + batch.response_spread
+        longest = min(mean + spread, batch.reached_tokens)
+        return _bins(sequences, max(1.0, 2 * mean - longest), longest, batching.token_budget * split)
+    tokens = sequences * mean / split
     return min(sequences, max(1, ceil(tokens / max(1, batching.token_budget))))
+
+
+_PACKED = 64  # sequences that stand for any number of them
+
+
+@lru_cache(maxsize=1024)
+def _bins(sequences: int, shortest: float, longest: float, budget: int) -> int:
+    """Micro-batches that whole sequences fill, each put where it fits first, the longest before the others.
+
+    Of lengths that are spread evenly; one that is longer than the budget has a micro-batch of its own.
+
+    Source: NeMo-RL v0.5.0 to v0.7.0 ``nemo_rl/data/packing/algorithms.py`` (``FirstFitDecreasingPacker``).
+    """
+    many = min(sequences, _PACKED)
+    step = (longest - shortest) / many
+    room: list[float] = []
+    for place in range(many):
+        length = longest - (place + 0.5) * step
+        fitting = next((at for at, left in enumerate(room) if left >= length), None)
+        if fitting is None:
+            room.append(budget - length)
+        else:
+            room[fitting] -= length
+    return min(sequences, ceil(len(room) * sequences / many))
 
 
 def micro_batch_patches(batch: Batch, step_pass: StepPass) -> tuple[int, int, int]:

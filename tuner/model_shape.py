@@ -31,7 +31,10 @@ class LatentAttention(Struct, frozen=True, kw_only=True):
 
 
 class LinearAttention(Struct, frozen=True, kw_only=True):
-    """Gated delta-rule attention, whose state does not grow with the sequence (Qwen3-Next)."""
+    """Attention whose state does not grow with the sequence: a gated delta rule (Qwen3-Next), or Mamba-2.
+
+    Mamba-2's groups are its key heads, its states their width, and its heads the value heads.
+    """
 
     key_heads: int
     value_heads: int
@@ -39,6 +42,7 @@ class LinearAttention(Struct, frozen=True, kw_only=True):
     value_head_dim: int
     conv_kernel: int
     layers: tuple[int, ...]  # indices of the layers that use it; the others attend in full
+    scans: Annotated[bool, UNPUBLISHED] = False  # Mamba-2
 
     @property
     def key_width(self) -> int:
@@ -67,6 +71,9 @@ class MixtureOfExperts(Struct, frozen=True, kw_only=True):
     router_bias: int = 0  # extra parameters per router (gpt-oss); a bias kept as a buffer is not counted
     expert_bias: bool = False  # biases in the expert projections (gpt-oss)
     dense_layers: tuple[int, ...] = ()  # indices of the layers that keep a dense MLP
+    latent_width: Annotated[int, UNPUBLISHED] = (
+        0  # width that tokens are brought to for routed experts; 0: hidden
+    )
 
 
 class LogitCopies(Struct, frozen=True, kw_only=True):
@@ -115,6 +122,8 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
     sliding_window: int | None = None
     windowed_layers: int = 0  # layers whose attention is limited to the window
     idle_window: Annotated[int | None, UNPUBLISHED] = None  # that stands in the file, and limits no layer
+    mixers_alone: Annotated[tuple[int, ...], UNPUBLISHED] = ()  # layers without an MLP (Nemotron-H)
+    mlps_alone: Annotated[tuple[int, ...], UNPUBLISHED] = ()  # layers without attention of any kind
     logit_copies: LogitCopies = LogitCopies()
     traced: TracedModel | None = None  # counted parameters and activations, in place of the formulas
     source: str = ""
@@ -130,6 +139,29 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
         """Whether a layer keeps a state of fixed size instead of a KV cache."""
         return self.linear is not None and layer in self.linear.layers
 
+    def has_mixer(self, layer: int) -> bool:
+        """Whether a layer has attention, of whichever kind."""
+        return layer not in self.mlps_alone
+
+    def has_mlp(self, layer: int) -> bool:
+        """Whether a layer has an MLP, of whichever kind."""
+        return layer not in self.mixers_alone
+
+    def kind(self, layer: int) -> tuple[bool, ...]:
+        """What is equal of two layers that are alike."""
+        return (
+            self.is_linear(layer),
+            self.is_sparse(layer),
+            self.has_indexer(layer),
+            self.has_mixer(layer),
+            self.has_mlp(layer),
+        )
+
+    @property
+    def routed_width(self) -> int:
+        """Width of the copies of a token that travel to experts."""
+        return self.hidden if self.moe is None or not self.moe.latent_width else self.moe.latent_width
+
     def has_indexer(self, layer: int) -> bool:
         """Whether a layer chooses itself which keys its queries attend to."""
         return self.indexer is not None and layer in self.indexer.layers
@@ -142,7 +174,12 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
     @property
     def cached_layers(self) -> int:
         """How many layers have a KV cache."""
-        return self.layers - (0 if self.linear is None else len(self.linear.layers))
+        return self.layers - self.linear_layers - len(self.mlps_alone)
+
+    @property
+    def linear_layers(self) -> int:
+        """How many layers keep a state of fixed size."""
+        return 0 if self.linear is None else len(self.linear.layers)
 
     # -- parameter counts ---------------------------------------------------------------
 
@@ -226,20 +263,27 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
             return 0
         inputs = self.hidden * (linear.conv_width + linear.value_width + 2 * linear.value_heads)
         convolution = linear.conv_width * linear.conv_kernel
+        if linear.scans:  # one number for each head, biases of the convolution, and a norm of all heads
+            inputs -= self.hidden * linear.value_heads
+            own = linear.conv_width + 3 * linear.value_heads + linear.value_width
+            return inputs + convolution + own + linear.value_width * self.hidden
         decay = 2 * linear.value_heads  # dt_bias and A_log
         return inputs + convolution + decay + linear.value_head_dim + linear.value_width * self.hidden
 
-    def _mlp(self, intermediate: int, *, bias: bool) -> int:
+    def _mlp(self, intermediate: int, *, bias: bool, width: int | None = None) -> int:
         matrices = 3 if self.gated_mlp else 2
         biases = (matrices - 1) * intermediate + self.hidden if bias else 0
-        return matrices * self.hidden * intermediate + biases
+        return matrices * (width or self.hidden) * intermediate + biases
 
     @cached_property
     def one_expert_parameters(self) -> int:
         """One routed expert, 0 in a dense model."""
         if self.traced is not None and self.moe is not None:
             return self.expert_parameters // self.moe.experts
-        return 0 if self.moe is None else self._mlp(self.moe.expert_intermediate, bias=self.moe.expert_bias)
+        if self.moe is None:
+            return 0
+        width, bias = self.routed_width, self.moe.expert_bias
+        return self._mlp(self.moe.expert_intermediate, bias=bias, width=width)
 
     @cached_property
     def expert_parameters(self) -> int:
@@ -250,11 +294,14 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
 
     @cached_property
     def shared_expert_parameters(self) -> int:
-        """Shared experts of one sparse layer with their gate, 0 where there are none."""
-        if self.moe is None or not self.moe.shared_intermediate:
+        """Shared experts of one sparse layer with their gate, and what brings tokens to a latent width."""
+        if self.moe is None:
             return 0
+        latent = 2 * self.hidden * self.moe.latent_width
+        if not self.moe.shared_intermediate:
+            return latent
         gate = self.hidden if self.moe.shared_gate else 0
-        return self._mlp(self.moe.shared_intermediate, bias=False) + gate
+        return self._mlp(self.moe.shared_intermediate, bias=False) + gate + latent
 
     @cached_property
     def router_parameters(self) -> int:
@@ -265,12 +312,16 @@ class ModelShape(Struct, frozen=True, kw_only=True, cache_hash=True, dict=True):
         """MLP of one layer; in a sparse one the router, all routed and the shared experts."""
         if self.is_sparse(layer):
             return self.router_parameters + self.expert_parameters + self.shared_expert_parameters
+        if not self.has_mlp(layer):
+            return 0
         return self._mlp(self.intermediate, bias=self.mlp_bias)
 
     def mixer_parameters(self, layer: int) -> int:
         """Attention of one layer, of whichever kind it is, with what chooses its keys."""
         if self.is_linear(layer):
             return self.linear_attention_parameters
+        if not self.has_mixer(layer):
+            return 0
         return self.attention_parameters + self.indexer_parameters(layer)
 
     def indexer_parameters(self, layer: int) -> int:

@@ -50,11 +50,6 @@ def test_bad_input_is_one_message(arguments: tuple[str, ...], words: str) -> Non
 @pytest.mark.parametrize(
     ("path", "model_type", "words"),
     [
-        (
-            "/models/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
-            "nemotron_h",
-            "keep a state instead of keys and values",
-        ),
         ("deepseek-ai/DeepSeek-V4-Flash", "deepseek_v4", "--trace counts"),
         ("openbmb/MiniCPM-o-2_6", "minicpmo", "--trace"),
     ],

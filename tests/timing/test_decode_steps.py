@@ -13,6 +13,7 @@ from tuner.timing.decode import (
     cache_read_bytes,
     gathering_seconds,
     product_curve,
+    reduction_seconds,
     sampling_seconds,
     weight_read_bytes,
 )
@@ -207,3 +208,12 @@ def test_a_rollout_names_the_seconds_of_its_adapters() -> None:
     assert parts["gaps"] > without["gaps"] > 0
     more = sum(parts.values()) - sum(without.values())
     assert more == pytest.approx(parts["adapters"] + parts["gaps"] - without["gaps"], rel=0.02)
+
+
+def test_ranks_on_several_nodes_add_up_through_nccl() -> None:
+    """By hand: up a tree of two nodes and down again, 6.8 + 2 (7 x 0.6 + 5.0) us beside the bytes."""
+    job = workloads.grpo_7b(nodes=2)
+    inside, across = (RolloutInput.of(job.with_rollout(tensor_parallel=ranks, gpus=16)) for ranks in (8, 16))
+    reductions = 2 * job.model.layers
+    assert reduction_seconds(inside, 0) == pytest.approx(reductions * assume.ENGINE_ALL_REDUCE_S)
+    assert reduction_seconds(across, 0) == pytest.approx(reductions * 25.2e-6)

@@ -121,6 +121,8 @@ def test_states_held_by_one_gpu():
     experts = moe.model.layers * moe.model.expert_parameters
     rest = moe.model.parameters - experts
     assert weights_held(moe.model, moe.actor.engine) == pytest.approx(rest / 2 + experts / 8)
+    # 8 of 16 ranks have the same half of the rest, and 2 the same experts
+    assert trained_values(moe.model, moe.actor.engine) == pytest.approx(rest / 2 / 8 + experts / 8 / 2)
 
 
 def test_the_optimizer_runs_where_its_states_are():

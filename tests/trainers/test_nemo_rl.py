@@ -238,20 +238,136 @@ def test_fine_tuning_has_one_phase(recipe: str) -> None:
     assert {phase["phase"] for phase in report["memory"]["phases"]} == {"train", "save_checkpoint"}
 
 
-@pytest.mark.parametrize(("parent", "word"), [("dpo.yaml", "dpo"), ("ppo_math_1B.yaml", "ppo")])
-def test_other_algorithms_are_refused_by_name(recipe: str, parent: str, word: str) -> None:
-    Path("run.yaml").write_text(f"defaults: {parent}\npolicy: {{model_name: Qwen/Qwen3-8B}}\n")
+def of_example(parent: str, more: str = "") -> None:
+    """A job of one of the examples with a model of its own."""
+    Path("run.yaml").write_text(
+        f"defaults: {parent}\npolicy: {{model_name: Qwen/Qwen3-8B, train_global_batch_size: 64}}\n{more}"
+    )
+
+
+EIGHT = "cluster: {gpus_per_node: 8}\n"
+
+
+def phases(report: dict[str, Any]) -> list[str]:
+    return [phase["phase"] for phase in report["memory"]["phases"]]
+
+
+def test_pairs_are_preferred_against_the_policy_as_it_was(recipe: str) -> None:
+    of_example("dpo.yaml", EIGHT)
+    report = advised(recipe)
+    assert phases(report) == ["ref_log_prob", "train", "save_checkpoint"]
+    assert report["workload"]["batch"]["prompts"] == 2 * 64
+    assert report["workload"]["actor"]["update"]["batching"]["micro_batch_sequences"] == 2 * 2
+    of_pass = terms(report, "ref_log_prob")
+    assert of_pass["reference_parameters"] == pytest.approx(4 * 8_190_735_360 / 8, rel=1e-3)
+    assert "actor_parameters" not in of_pass  # their place is taken
+    assert of_pass["actor_optimizer"] == pytest.approx(8 * 8_190_735_360 / 8, rel=1e-3)
+
+
+def test_a_reward_model_learns_from_pairs_with_one_column(recipe: str) -> None:
+    of_example("rm.yaml", EIGHT)
+    report = advised(recipe)
+    assert phases(report) == ["train", "save_checkpoint"]
+    assert report["workload"]["batch"]["prompts"] == 2 * 64
+    assert report["workload"]["actor"]["head"]["kind"] == "value"
+
+
+def test_a_value_model_takes_turns_with_the_policy(recipe: str) -> None:
+    more = EIGHT + "value: {train_micro_batch_size: 2, dtensor_cfg: {activation_checkpointing: true}}\n"
+    of_example("ppo_math_1B.yaml", more)
+    report = advised(recipe)
+    assert {"values", "update_critic", "update_actor", "old_log_prob"} < set(phases(report))
+    assert "ref_log_prob" not in phases(report)
+    assert report["workload"]["batch"]["epochs"] == 4
+    critic = report["workload"]["critic"]
+    assert critic["engine"]["checkpointing"] == "full"
+    assert critic["update"]["batching"]["micro_batch_sequences"] == 2
+    assert "critic_optimizer" not in terms(report, "update_actor")
+    text = run("advise", recipe, *GIVEN, "--critic-model", "Qwen3-0.6B", "-f", "json").out
+    assert (
+        terms(json.loads(text), "values")["critic_parameters"]
+        < 0.1 * terms(report, "values")["critic_parameters"]
+    )
+
+
+TEACHER = EIGHT + "teacher: {model_name: Qwen/Qwen3-14B, dtensor_cfg: {tensor_parallel_size: 2}}\n"
+
+
+def test_a_teacher_stands_in_the_place_of_a_reference(recipe: str) -> None:
+    """By hand: the largest logits are taken of 152k columns in float32, of which two ranks have half each."""
+    of_example("distillation_math.yaml", TEACHER)
+    report = advised(recipe)
+    assert "old_log_prob" not in phases(report)
+    of_pass = terms(report, "ref_log_prob")
+    assert of_pass["reference_parameters"] == pytest.approx(4 * 14_768_307_200 / 8, rel=1e-3)
+    tokens = 8192 / 2  # of one sequence that two ranks share
+    assert of_pass["head_forward"] == pytest.approx(4 * tokens * 151_936 / 2, rel=1e-3)
+    assert terms(report, "update_actor")["head_backward"] == pytest.approx(
+        2 * 4 * tokens * 151_936 / 2, rel=1e-3
+    )
+    of_example("distillation_math.yaml", EIGHT + "teacher: {model_name: nobody/knows-it}\n")
+    refused = run("advise", recipe, *GIVEN)
+    assert (refused.code, "teacher.model_name" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("parent", "message"),
+    [
+        ("evals/eval.yaml", "is not there"),
+        ("xtoken_off_policy_distillation.yaml", "distillation between vocabularies is not modelled"),
+    ],
+)
+def test_other_algorithms_are_refused_by_name(recipe: str, parent: str, message: str) -> None:
+    of_example(parent)
     refused = run("advise", recipe, *GIVEN)
     assert (refused.code, refused.out) == (2, "")
-    assert f"jobs of {word} are not modelled for NeMo-RL" in refused.err
+    assert message in refused.err
 
 
-def test_an_engine_that_is_not_modelled_is_no_verdict(recipe: str) -> None:
-    report = advised(recipe, "policy.dtensor_cfg.tensor_parallel_size=2")
-    assert report["verdict"] == "cannot_say"
+def test_tensor_parallelism_leaves_a_rank_its_share(recipe: str) -> None:
+    """By hand: states are shared by all 8 ranks, a log-softmax of 152k columns by two."""
+    whole, shared = (advised(recipe, f"policy.dtensor_cfg.tensor_parallel_size={ranks}") for ranks in (1, 2))
+    for name in ("actor_parameters", "actor_optimizer"):
+        values = [terms(one, "update_actor")[name] for one in (whole, shared)]
+        assert values[1] == pytest.approx(values[0], rel=1e-3)
+    tokens = 4096
+    # logits, those less the largest, and their exponentials, of half of the columns
+    assert terms(shared, "old_log_prob")["head_forward"] == 3 * 4 * 2 * tokens * 151_936 // 2
+    assert terms(whole, "update_actor")["root_unit"] == pytest.approx(
+        2 * terms(shared, "update_actor")["root_unit"], rel=1e-3
+    )
+    refused = run("advise", recipe, *GIVEN, "policy.dtensor_cfg.tensor_parallel_size=3")
+    assert refused.code == 2
+    assert "do not divide the trainer's 8 GPUs" in " ".join(refused.err.split())
+
+
+def test_context_parallelism_shares_a_sequence(recipe: str) -> None:
+    padded = ("policy.sequence_packing.enabled=false",)
+    halves = advised(recipe, *padded, "policy.dtensor_cfg.context_parallel_size=2")
+    whole = advised(recipe, *padded)
+    for phase in ("old_log_prob", "update_actor"):
+        name = "head_backward" if phase == "update_actor" else "head_forward"
+        assert 2 * terms(halves, phase)[name] == terms(whole, phase)[name]
+
+
+def test_two_engines_are_refused(recipe: str) -> None:
     refused = run("advise", recipe, *GIVEN, "policy.megatron_cfg.enabled=true")
     assert refused.code == 2
     assert "two engines are switched on" in refused.err
+
+
+def test_products_in_8_bits_keep_their_weights_twice(recipe: str) -> None:
+    """By hand: two bytes of each weight of the layers, of which a rank has half; they stay in any phase."""
+    under_megatron()
+    report = advised(recipe, "policy.megatron_cfg.fp8_cfg.enabled=true")
+    assert [one["name"] for one in report["left_out"]] == ["products in 8 bits"]
+    in_layers = 8_190_735_360 - 2 * 151_936 * 4096
+    for phase in ("rollout", "old_log_prob", "update_actor"):
+        assert terms(report, phase)["actor_cast_weights"] == pytest.approx(2 * in_layers / 2, rel=1e-3)
+    stored = advised(
+        recipe, "policy.megatron_cfg.fp8_cfg.enabled=true", "policy.megatron_cfg.fp8_cfg.fp8_param=true"
+    )
+    assert "actor_cast_weights" not in terms(stored, "update_actor")
 
 
 def test_a_launch_of_its_program_is_read(recipe: str) -> None:
@@ -305,8 +421,178 @@ def test_parts_that_older_releases_recompute_apart_are_left_out_by_name(recipe: 
 
 def test_every_key_of_the_examples_falls_in_one_class() -> None:
     for version in nemo_rl.bundled.versions:
-        for name in (GRPO, "sft.yaml"):
+        for name in (GRPO, "sft.yaml", "dpo.yaml", "rm.yaml", "distillation_math.yaml", "ppo_math_1B.yaml"):
+            if name not in exemplars(version):
+                continue
             for path, _value in leaves(composed(name, version)):
                 key = dotted(path)
                 classes = COVERAGE.classes(key, version)
                 assert len(classes) == 1, (version, key, classes)
+
+
+def test_mamba_layers_leave_a_state_and_no_cache(recipe: str) -> None:
+    """By hand: the states of 27 layers, 128 heads of 80 x 128, and a cache of 4."""
+    named = "policy.model_name=nvidia/NVIDIA-Nemotron-Nano-9B-v2"
+    report = advised(recipe, named)
+    of_update = terms(report, "update_actor")
+    assert of_update["actor_parameters"] == pytest.approx(4 * 8_888_227_328 / 8, rel=1e-3)
+    # inputs of all 56 layers, which are recomputed one by one, in a micro-batch filled up to 4,096 tokens
+    assert of_update["layer_inputs"] == 56 * 4096 * 2 * 4480
+    under_megatron()
+    assert terms(advised(recipe, named), "update_actor")["actor_parameters"] == pytest.approx(
+        2 * 8_888_227_328 / 2, rel=0.01
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        (
+            "Follow instructions in https://github.com/NVIDIA-NeMo/RL/blob/main/docs/guides/deepseek.md",
+            "DeepSeek-V3",
+        ),
+        ("/path/to/model", "NVIDIA-Nemotron-3-Super-120B-A12B-BF16"),
+    ],
+)
+def test_what_stands_for_a_model_is_filled_in(recipe: str, name: str, model: str) -> None:
+    folder = Path("nemotron-3-super")
+    folder.mkdir()
+    text = RECIPE.replace("Qwen/Qwen3-8B", f'"{name}"')
+    (folder / "stage.yaml").write_text(text)
+    report = advised("nemotron-3-super/stage.yaml", "cluster.num_nodes=8")
+    assert report["workload"]["model"]["name"] == model
+    said = run("advise", "nemotron-3-super/stage.yaml", *GIVEN, "--full").out
+    assert "policy.model_name names no model" in " ".join(said.split())
+
+
+def seconds(report: dict[str, Any], phase: str) -> dict[str, float]:
+    """The seconds of a phase by cause."""
+    (found,) = (one for one in report["time"] if one["phase"] == phase)
+    return {part["name"]: part["seconds"] for part in found["parts"]}
+
+
+def test_moments_leave_into_memory_that_nobody_has_touched(recipe: str) -> None:
+    """By hand: two moments in float32 of an eighth of the model, 2.5 GB/s away and 6.5 GB/s back."""
+    report = advised(recipe)
+    moved = 8 * 8_190_735_360 / 8
+    of_update = seconds(report, "update_actor")
+    assert of_update["host_copies"] == pytest.approx(moved / 2.5e9 + moved / 6.5e9, rel=1e-3)
+    # weights come once for all passes of a step, and leave behind the new ones
+    assert not seconds(report, "old_log_prob").get("host_copies")
+    apart = advised(
+        recipe,
+        "policy.train_global_batch_size=1536",
+        "grpo.num_prompts_per_step=48",
+        "policy.generation.colocated.enabled=false",
+        "policy.generation.colocated.resources.gpus_per_node=2",
+    )
+    assert not seconds(apart, "update_actor").get("host_copies")
+
+
+def test_main_weights_that_are_no_state_stay(recipe: str) -> None:
+    """By hand: four bytes of each weight, which the 8 ranks of two halves share."""
+    under_megatron()
+    precise = "policy.megatron_cfg.optimizer.use_precision_aware_optimizer"
+    kept = terms(advised(recipe, f"{precise}=false"), "rollout")
+    assert kept["actor_main_weights"] == pytest.approx(4 * 8_190_735_360 / 8, rel=0.01)
+    assert "actor_main_weights" not in terms(advised(recipe, f"{precise}=true"), "rollout")
+
+
+def test_batches_that_may_be_old_are_generated_side_by_side(recipe: str) -> None:
+    apart = (
+        "policy.train_global_batch_size=1536",
+        "grpo.num_prompts_per_step=48",
+        "policy.generation.colocated.enabled=false",
+        "policy.generation.colocated.resources.gpus_per_node=2",
+        "grpo.async_grpo.enabled=true",
+    )
+    one, four = (
+        sum(
+            seconds(
+                advised(recipe, *apart, f"grpo.async_grpo.max_trajectory_age_steps={age}"), "rollout"
+            ).values()
+        )
+        for age in (1, 4)
+    )
+    assert four < one
+
+
+def test_sizes_that_are_asserted_to_be_equal_change_together(recipe: str) -> None:
+    """Under tensor parallelism of 4 a larger micro-batch of one alone would not start."""
+    padded = (
+        "policy.sequence_packing.enabled=false",
+        "policy.logprob_batch_size=1",
+        "policy.dtensor_cfg.tensor_parallel_size=4",
+    )
+    block = advised(recipe, *padded)["combination"]["overrides"]
+    changed = dict(line.split("=") for line in block)
+    sizes = [changed.get(f"policy.{name}") for name in ("train_micro_batch_size", "logprob_batch_size")]
+    assert sizes[0] is not None
+    assert sizes[0] == sizes[1]
+    code = "NRL003"
+    assert code not in run("check", recipe, *GIVEN, "--", *padded, *block).out
+    alone = advised(recipe, *padded[:2], "policy.dtensor_cfg.tensor_parallel_size=2")["combination"]
+    assert "policy.logprob_batch_size" in dict(line.split("=") for line in alone["overrides"])
+
+
+def test_a_limit_that_is_one_ranks_is_not_told_of_a_budget_that_several_share(recipe: str) -> None:
+    under_megatron()
+    budget = "train_mb_tokens"
+    words = ("policy.megatron_cfg.context_parallel_size=2",)
+    assert budget in run("advise", recipe, *GIVEN).out
+    assert budget not in run("advise", recipe, *GIVEN, *words).out
+    # a block says what all of them have
+    tokens = advised(recipe, *words)["workload"]["actor"]["update"]["batching"]["token_budget"]
+    assert tokens == 4096 / 2
+
+
+def test_prompts_with_images_have_a_tower_at_work(recipe: str) -> None:
+    named = ("policy.model_name=Qwen/Qwen2.5-VL-3B-Instruct",)
+    images = ("++data.default.processor=vlm_hf_data_processor",)
+    blind, seeing = (terms(advised(recipe, *named, *more), "update_actor") for more in ((), images))
+    assert not any("tower" in name or "vision" in name for name in blind)
+    assert sum(seeing.values()) > sum(blind.values())
+    assert advised(recipe, *named, *images)["workload"]["batch"]["images"]["per_prompt"] == 1
+    under_megatron()
+    left_out = advised(recipe, *named, *images)["left_out"]
+    assert [(one["name"], one["key"]) for one in left_out] == [
+        ("the vision tower's activations", "data.default.processor")
+    ]
+    of_example("sft_vlm_3B.yaml", EIGHT)
+    given = advised(recipe, *named)
+    assert [one["name"] for one in given["left_out"]] == ["the vision tower's activations"]
+
+
+def test_buffers_to_other_gpus_are_a_share_of_the_card(recipe: str) -> None:
+    """By hand: two of a fiftieth of 80 GiB, less what the card keeps for itself."""
+    report = advised(
+        recipe,
+        "policy.train_global_batch_size=1536",
+        "grpo.num_prompts_per_step=48",
+        "policy.generation.colocated.enabled=false",
+        "policy.generation.colocated.resources.gpus_per_node=2",
+    )
+    assert terms(report, "update_weights")["sync_buckets"] == pytest.approx(0.04 * 79.65 * GIB, rel=0.01)
+
+
+def test_no_optimizer_goes_to_the_host_for_room_alone(recipe: str) -> None:
+    """It fits with 1.6 GiB at least; a step on the host would take 29 s instead of 1."""
+    Path("run.yaml").write_text(
+        "defaults: ../sft.yaml\npolicy:\n  model_name: nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16\n"
+        "  train_global_batch_size: 16\n  max_total_sequence_length: 2048\n"
+        "  dtensor_cfg: {expert_parallel_size: 8}\ncluster: {gpus_per_node: 8}\n"
+    )
+    report = advised(recipe)
+    assert report["verdict"] == "fits"
+    block = report["combination"]
+    assert block is None or not any("cpu_offload" in line for line in block["overrides"])
+
+
+def test_whole_sequences_fill_micro_batches(recipe: str) -> None:
+    """Of sequences that have three quarters of 4,096 tokens hardly two share them, and all are computed."""
+
+    def compute(mean: int) -> float:
+        lengths = ("--mean-prompt-length", "8", "--mean-response-length", str(mean))
+        return seconds(advised(recipe, *lengths), "update_actor")["compute"]
+
+    assert compute(3000) > 0.9 * compute(4080)

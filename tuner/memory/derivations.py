@@ -121,7 +121,7 @@ def layer_parts(workload: Workload) -> Mapping[Entry, tuple[Addend, ...]]:
     for model, engine in models:
         if engine.backend is Backend.MEGATRON or model.traced is not None:
             continue
-        for layer in {(model.is_linear(i), model.is_sparse(i)): i for i in range(model.layers)}.values():
+        for layer in {model.kind(i): i for i in range(model.layers)}.values():
             parts = _parts(recorded_model(model), engine, layer)
             parts_of["a_l", sum(part.derivation.value for part in parts)] = parts
     return parts_of

@@ -9,6 +9,7 @@ from tuner.memory.batch.micro_batch import PassInput, routes_of
 from tuner.memory.batch.padded_response import padded_response
 from tuner.memory.batch.padding import padding_doubt
 from tuner.memory.fsdp.kept_inputs import kept_inputs
+from tuner.memory.fsdp.tensor_slice import engine_of_a_rank, model_of_a_rank
 from tuner.memory.host.node import host_terms
 from tuner.memory.ledger.terms import Estimate, Moment, PhaseEstimate, Term
 from tuner.memory.megatron import stages
@@ -153,7 +154,10 @@ class _Step:
         # Without an engine of its own the reference is the actor, its adapters switched off.
         working = residents.actor.forward
         if residents.reference is not None:
-            working = (*_weights(residents.reference), *residents.idle_actor, *self.left_by_actor())
+            idle = residents.idle_actor
+            if self.workload.reference is not None and self.workload.reference.takes_place:
+                idle = tuple(term for term in idle if term is not residents.actor.parameters)
+            working = (*_weights(residents.reference), *idle, *self.left_by_actor())
         return (*working, *residents.idle_critic, *residents.idle_reward)
 
     def left_by_actor(self) -> tuple[Term, ...]:
@@ -230,9 +234,10 @@ def _moments_of(
 ) -> tuple[tuple[Moment, ...], tuple[Term, ...]]:
     """The moments of a pass, and what its micro-batches leave for the rest of it."""
     training = step_pass.training
+    engine = batching.attending_engine(batch, step_pass)
     pass_input = PassInput(
-        model=step_pass.model,
-        engine=batching.attending_engine(batch, step_pass),
+        model=model_of_a_rank(step_pass.model, engine),
+        engine=engine_of_a_rank(engine),
         head=step_pass.head,
         tokens=batching.micro_batch_tokens(batch, step_pass) if tokens is None else tokens,
         entropy=step_pass.entropy,

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from msgspec import Struct
 
 from tuner.memory.fsdp import states as fsdp_states
+from tuner.memory.fsdp.tensor_slice import engine_of_a_rank, model_of_a_rank
 from tuner.memory.fsdp.units import has_held_weights, is_unsharded
 from tuner.memory.fsdp.weights_left_gathered import left_gathered
 from tuner.memory.ledger.terms import Item, Term
@@ -17,6 +18,8 @@ from tuner.memory.megatron import states as megatron_states
 from tuner.memory.process import communicators, terms
 from tuner.model_shape import ModelShape
 from tuner.workload import Backend, Engine, Workload
+
+_FROZEN = ("reference", "reward")  # roles of models that are never trained
 
 
 def parameters(model: ModelShape, engine: Engine, role: str = "actor") -> Term:
@@ -55,6 +58,8 @@ class States(Struct, frozen=True, kw_only=True):
     left: Term | None  # what its forward-only pass leaves gathered
     buffer: Term | None  # Megatron's gradient buffer
     engine: Engine
+    main: tuple[Term, ...] = ()  # Megatron's main weights, where they stay as moments leave
+    cast: tuple[Term, ...] = ()  # weights in 8 bits beside those that are stored, which nothing offloads
     module: tuple[Term, ...] = ()  # Megatron's module for multi-token prediction: how much it may take
 
     @property
@@ -71,25 +76,26 @@ class States(Struct, frozen=True, kw_only=True):
     def idle(self) -> tuple[Term, ...]:
         """What stays on the card while another engine works."""
         offloaded = self.engine.param_offload and self.engine.optimizer_offload
-        staying = (*self.kept_parameters, *self.kept_buffer, *(() if offloaded else self.module))
-        return staying if self.engine.optimizer_offload else (*staying, self.optimizer)
+        module = () if offloaded else self.module
+        staying = (*self.kept_parameters, *self.kept_buffer, *self.cast, *module)
+        return (*staying, *self.main) if self.engine.optimizer_offload else (*staying, self.optimizer)
 
     @property
     def forward(self) -> tuple[Term, ...]:
         """A forward-only pass loads offloaded weights, not the optimizer."""
-        staying = (self.parameters, *self.kept_buffer, *self.module)
-        return staying if self.engine.optimizer_offload else (*staying, self.optimizer)
+        staying = (self.parameters, *self.kept_buffer, *self.cast, *self.module)
+        return (*staying, *self.main) if self.engine.optimizer_offload else (*staying, self.optimizer)
 
     @property
     def training(self) -> tuple[Term, ...]:
         """Training loads everything at its start and offloads at its end."""
         buffer = () if self.buffer is None else (self.buffer,)
-        return (self.parameters, *buffer, self.optimizer, *self.module)
+        return (self.parameters, *buffer, *self.cast, self.optimizer, *self.module)
 
     @property
     def saving(self) -> tuple[Term, ...]:
         """A checkpoint loads offloaded weights, with Megatron's gradient buffer, not the optimizer."""
-        staying = (self.parameters, *self.module)
+        staying = (self.parameters, *self.cast, *self.module)
         staying = staying if self.buffer is None else (*staying, self.buffer)
         return staying if self.engine.optimizer_offload else (*staying, self.optimizer)
 
@@ -112,15 +118,28 @@ def states_of(model: ModelShape, engine: Engine, role: str) -> States:
     if engine.library:
         nothing = Term(item=Item.PARAMETERS, name=f"{role}_states", bytes=0)
         return States(parameters=nothing, optimizer=nothing, left=None, buffer=None, engine=engine)
-    has_buffer = engine.backend is Backend.MEGATRON and role not in ("reference", "reward")
+    model, engine = model_of_a_rank(model, engine), engine_of_a_rank(engine)
+    has_buffer = engine.backend is Backend.MEGATRON and role not in _FROZEN
     return States(
         parameters=parameters(model, engine, role),
         optimizer=optimizer(model, engine, role),
         left=left_gathered(model, engine, role),
         buffer=gradients(model, engine, f"{role}_gradients") if has_buffer else None,
         engine=engine,
+        main=_main_weights(model, engine, role) if engine.keeps_main_weights and role not in _FROZEN else (),
+        cast=_cast(model, engine, role) if engine.cast_weight_bytes and role not in _FROZEN else (),
         module=_module(model, engine, role) if engine.mtp_module else (),
     )
+
+
+def _main_weights(model: ModelShape, engine: Engine, role: str) -> tuple[Term, ...]:
+    return (megatron_states.main_weights(model, engine, role),)
+
+
+def _cast(model: ModelShape, engine: Engine, role: str) -> tuple[Term, ...]:
+    from tuner.memory.megatron.eight_bits import cast_weights  # few jobs have any
+
+    return (cast_weights(model, engine, role),)
 
 
 def _module(model: ModelShape, engine: Engine, role: str) -> tuple[Term, ...]:

@@ -74,24 +74,33 @@ def megatron_adapter_parameters(model: ModelShape, *, rank: int, target: Sequenc
 
     Routed experts run as one grouped projection and share one adapter.
     """
-    query = model.heads * model.head_dim
-    key_value = 2 * model.kv_heads * model.head_dim
     gates = 2 if model.gated_mlp else 1
     total = 0
     for layer in range(model.layers):
-        widths = [model.intermediate]
+        widths = [model.intermediate] if model.has_mlp(layer) else []
         if model.is_sparse(layer) and model.moe is not None:
             widths = [
                 width for width in (model.moe.expert_intermediate, model.moe.shared_intermediate) if width
             ]
         sizes = {
-            "linear_qkv": model.hidden + query + key_value,
-            "linear_proj": query + model.hidden,
+            **_megatron_attention(model, layer),
             "linear_fc1": sum(model.hidden + gates * width for width in widths),
             "linear_fc2": sum(width + model.hidden for width in widths),
         }
         total += rank * sum(size for name, size in sizes.items() if name in target)
     return total
+
+
+def _megatron_attention(model: ModelShape, layer: int) -> dict[str, int]:
+    """Inputs and outputs of the projections of one layer's attention, by their names."""
+    linear = model.linear
+    if linear is not None and linear.scans and model.is_linear(layer):
+        made = linear.conv_width + linear.value_width + linear.value_heads
+        return {"in_proj": model.hidden + made, "out_proj": linear.value_width + model.hidden}
+    if not model.has_mixer(layer):
+        return {}
+    query, key_value = model.heads * model.head_dim, 2 * model.kv_heads * model.head_dim
+    return {"linear_qkv": model.hidden + query + key_value, "linear_proj": query + model.hidden}
 
 
 def _named(name: str, target: str | Sequence[str]) -> bool:
@@ -111,7 +120,10 @@ def _linears(model: ModelShape, layer: int, *, experts: bool) -> Iterator[Linear
         for linear in model.traced.layer(layer).linears:
             yield Linear(name=linear.name, inputs=linear.inputs, outputs=linear.outputs)
         return
-    yield from _attention(model, layer)
+    if model.has_mixer(layer):
+        yield from _attention(model, layer)
+    if not model.has_mlp(layer):
+        return
     moe = model.moe
     if moe is None or not model.is_sparse(layer):
         yield from _mlp(model, model.intermediate)
@@ -146,6 +158,11 @@ def _attention(model: ModelShape, layer: int) -> Iterator[Linear]:
     hidden = model.hidden
     if model.linear is not None and model.is_linear(layer):
         linear = model.linear
+        if linear.scans:
+            made = linear.conv_width + linear.value_width + linear.value_heads
+            yield Linear(name="in_proj", inputs=hidden, outputs=made)
+            yield Linear(name="out_proj", inputs=linear.value_width, outputs=hidden)
+            return
         yield Linear(name="in_proj_qkvz", inputs=hidden, outputs=linear.conv_width + linear.value_width)
         yield Linear(name="in_proj_ba", inputs=hidden, outputs=2 * linear.value_heads)
         yield Linear(name="out_proj", inputs=linear.value_width, outputs=hidden)

@@ -3,8 +3,6 @@
 import re
 
 _TYPES = {
-    "nemotron-3": "nemotron_h",
-    "nemotron-h": "nemotron_h",
     "deepseek-v4": "deepseek_v4",
     "minicpm-o": "minicpmo",
 }

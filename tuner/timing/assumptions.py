@@ -486,6 +486,15 @@ ENGINE_ALL_REDUCE_S = 10e-6
 #: (logged in NVIDIA/nccl #1453).
 NCCL_ALL_REDUCE_S = 25e-6
 
+#: NCCL's own figures for short all-reduces over several nodes, by its protocol for them (LL) along a tree:
+#: what any takes, and each way between two GPUs of a node, and between two nodes. Source: NCCL 2.21
+#: ``src/graph/tuning.cc`` (``baseLat`` 6.8, ``hwLat`` 0.6 and 5.0), from which NCCL itself chooses. An engine
+#: that has ranks on several nodes leaves its own kernel (vLLM ``custom_all_reduce.py``:
+#: ``in_the_same_node_as``).
+SHORT_ALL_REDUCE_S = 6.8e-6
+SHORT_NODE_HOP_S = 0.6e-6
+SHORT_NETWORK_HOP_S = 5.0e-6
+
 #: Share of the host link that page-locked copies reach. Between 0.80 and 0.90 (CUDA's bandwidthTest).
 PINNED_SHARE = 0.85
 

@@ -1,6 +1,7 @@
 """What one step of the rollout engine reads, computes and exchanges on a GPU."""
 
 from bisect import bisect
+from math import log2
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -170,12 +171,19 @@ def sampling_seconds(inputs: RolloutInput, running: float) -> float:
 
 
 def reduction_seconds(inputs: RolloutInput, tokens: float) -> float:
-    """All-reduces of tensor parallelism in one step: two per layer of ``tokens x hidden``."""
-    ranks = inputs.rollout.tensor_parallel
+    """All-reduces of tensor parallelism in one step: two per layer of ``tokens x hidden``.
+
+    Over several nodes they are NCCL's, whatever the engine has of its own: short ones go up a tree of them
+    and down again, and long ones at the rate of a ring.
+    """
+    ranks, members = inputs.rollout.tensor_parallel, inputs.cluster.gpus_per_node
     if ranks < 2:
         return 0.0
     moved = 2 * tokens * inputs.model.hidden * DType.BFLOAT16.bytes * (ranks - 1) / ranks
     latency_s = assume.NCCL_ALL_REDUCE_S if inputs.rollout.reduces_with_nccl else assume.ENGINE_ALL_REDUCE_S
+    if ranks > members:
+        up_s = (members - 1) * assume.SHORT_NODE_HOP_S + log2(ranks / members) * assume.SHORT_NETWORK_HOP_S
+        latency_s = assume.SHORT_ALL_REDUCE_S + 2 * up_s
     once = moved / ring_bytes_per_s(inputs.cluster, ranks) + latency_s
     return inputs.model.layers * REDUCTIONS_PER_LAYER * once
 

@@ -43,8 +43,8 @@ def weight_gather_seconds(job: TimedPasses, parameters: float) -> float:
     Weights that live on the host come over the host link first, as stored.
     """
     fetched = 0.0 if fetches_between(job) else fetch_seconds(job, parameters)
-    ranks = job.engine.parallel.shard
-    return fetched + gather_seconds(parameters * job.bytes_per_value, job.cluster, ranks)
+    gathered = parameters * job.bytes_per_value
+    return fetched + gather_seconds(gathered, job.cluster, job.shard_ranks, stride=job.engine.parallel.tensor)
 
 
 def gradient_reduce_seconds(job: TimedPasses, parameters: float) -> float:
@@ -52,11 +52,11 @@ def gradient_reduce_seconds(job: TimedPasses, parameters: float) -> float:
 
     The all-reduce happens with hybrid sharding, the copy where the states live on the host.
     """
-    ranks = job.engine.parallel.shard
-    copies = max(1, job.engine.parallel.gpus // ranks)
+    parallel, ranks = job.engine.parallel, job.shard_ranks
+    copies = max(1, parallel.gpus // parallel.shard)
     whole = parameters * job.engine.reduce_dtype.bytes
-    seconds = reduce_scatter_seconds(whole, job.cluster, ranks)
-    seconds += all_reduce_seconds(whole / ranks, job.cluster, copies, stride=ranks)
+    seconds = reduce_scatter_seconds(whole, job.cluster, ranks, stride=parallel.tensor)
+    seconds += all_reduce_seconds(whole / ranks, job.cluster, copies, stride=parallel.shard)
     if job.engine.streamed_offload:
         seconds += pinned_seconds(whole / ranks, job.cluster.gpu)
     return seconds
@@ -71,6 +71,23 @@ def sequence_exchange_seconds(job: TimedPasses) -> float:
     model = job.model
     per_token = model.head_dim * (2 * model.heads + 2 * max(model.kv_heads, ranks))
     return all_to_all_seconds(job.micro.tokens * per_token * job.bytes_per_value, job.cluster, ranks)
+
+
+def exchange_seconds(job: TimedPasses) -> float:
+    """What ranks that share a layer exchange in one direction, between its own kernels.
+
+    Heads under Ulysses; the sums of tensor parallelism, keys and values of context parallelism, and tokens on
+    their way to experts as under Megatron.
+    """
+    parallel = job.engine.parallel
+    seconds = sequence_exchange_seconds(job)
+    travels = job.engine.tokens_travel and parallel.expert > 1
+    if max(parallel.tensor, parallel.context) == 1 and not travels:
+        return seconds
+    from tuner.timing import megatron  # few jobs under FSDP have any of it
+
+    seconds += megatron.tensor_exchange_seconds(job) + megatron.context_exchange_seconds(job)
+    return seconds + (megatron.expert_exchange_seconds(job) if travels else 0.0)
 
 
 def activation_copy_seconds(job: TimedPasses) -> float:
@@ -115,7 +132,7 @@ def forward_span(job: TimedPasses) -> OverlapTime:
     copies = unsharding_copy_seconds(job, gathered_parameters(job))
     return OverlapTime(
         compute=job.compute.forward,
-        exchange=sequence_exchange_seconds(job),
+        exchange=exchange_seconds(job),
         copies=copies,
         launch=kernels_seconds(job, backward=False),
         waits=waits,
@@ -154,7 +171,7 @@ def backward_span(job: TimedPasses, *, reduces: bool, accumulates: bool = False)
         copies += unsharding_copy_seconds(job, parameters)
     return OverlapTime(
         compute=job.compute.backward,
-        exchange=exchanges * sequence_exchange_seconds(job),
+        exchange=exchanges * exchange_seconds(job),
         copies=copies,
         launch=launch,
         waits=position_seconds(job, backward=True),
@@ -167,14 +184,16 @@ def backward_span(job: TimedPasses, *, reduces: bool, accumulates: bool = False)
 def gathered_parameters(job: TimedPasses) -> float:
     """Parameters of one layer that a rank gathers: of experts that are dealt out its own share alone.
 
+    Tensor parallelism leaves a rank its share of all others.
+
     Source: VeOmni 0.1.12 ``distributed/torch_parallelize.py`` (``parallelize_model_fsdp2``).
     """
-    experts = job.layer.routed_parameters
-    return job.layer.parameters - experts + experts / job.engine.parallel.expert
+    experts, parallel = job.layer.routed_parameters, job.engine.parallel
+    return (job.layer.parameters - experts) / parallel.tensor + experts / parallel.expert
 
 
-def _root_parameters(job: TimedPasses) -> int:
-    return job.model.parameters - job.model.decoder_parameters
+def _root_parameters(job: TimedPasses) -> float:
+    return (job.model.parameters - job.model.decoder_parameters) / job.engine.parallel.tensor
 
 
 def gradients_of_units(job: TimedPasses) -> tuple[float, float]:
@@ -226,7 +245,7 @@ def layers_ahead(job: TimedPasses, span: OverlapTime) -> float:
     if span.waits:
         return 1
     engine = job.engine
-    limited = engine.backend is Backend.FSDP and engine.parallel.shard > 1 and engine.reshard_after_forward
+    limited = engine.backend is Backend.FSDP and job.shard_ranks > 1 and engine.reshard_after_forward
     if not limited:
         return job.model.layers
     return min(assume.GATHERS_IN_FLIGHT / (1 + job.adapter_units), job.model.layers)

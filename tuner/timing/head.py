@@ -54,7 +54,7 @@ def _log_prob_bytes(head: OutputHead) -> tuple[float, float]:
         shifted = [head.shifts_logits * count * head.logits_dtype.bytes for count in assume.SHIFT_ACCESSES]
         forward, backward = assume.FLOAT32_LOSS_BYTES
         return forward + shifted[0], backward + shifted[1]
-    if head.log_softmax:
+    if head.log_softmax or head.takes_columns:
         return assume.LOG_SOFTMAX_BYTES
     accesses = (
         assume.CROSS_ENTROPY_ACCESSES if head.fused_cross_entropy else assume.UNFUSED_CROSS_ENTROPY_ACCESSES

@@ -146,6 +146,12 @@ class TimedPasses(Struct, frozen=True, kw_only=True, dict=True):
         return units_of_a_layer(self.lora, self.engine.backend, self.model.layers)
 
     @property
+    def shard_ranks(self) -> int:
+        """Ranks under FSDP that gather a unit together: those with the same share of its matrices."""
+        parallel = self.engine.parallel
+        return max(1, parallel.shard // parallel.tensor)
+
+    @property
     def trained_parameters(self) -> int:
         """Parameters with gradients: all of the model, or the adapters."""
         lora = self.engine.lora

@@ -17,7 +17,7 @@ from tuner.timing.rates import (
     layer_product_flop_per_s,
 )
 
-_RESIDUALS = 2  # additions of a layer, after the attention and after the MLP
+_RESIDUALS = 2  # of a layer, after the attention and after the MLP
 
 
 class LayerWork(Struct, frozen=True, kw_only=True):
@@ -40,6 +40,7 @@ class LayerWork(Struct, frozen=True, kw_only=True):
     routed_copies: float  # copies of a token that travel to experts
     window: int | None  # keys that a windowed layer sees at most
     windowed_share: float  # of the layers
+    residuals: int = _RESIDUALS  # additions of what a block made
 
     def width(self, split: int) -> float:
         """The narrower side of its MLP's weights, whose other side ``split`` ranks share."""
@@ -52,8 +53,10 @@ def average_layer(model: ModelShape) -> LayerWork:
     active = model.active_parameters - model.projection_parameters - model.final_norm_parameters
     value_dim = model.head_dim if model.latent is None else model.latent.v_head_dim
     sparse = model.sparse_layers / model.layers
+    dense = 1 - sparse - len(model.mixers_alone) / model.layers
+    attending = 1 - len(model.mlps_alone) / model.layers
     moe = model.moe
-    query_key_values = (model.heads + model.kv_heads) * model.head_dim
+    query_key_values = int(attending * (model.heads + model.kv_heads) * model.head_dim)
     routed = 0 if moe is None else moe.experts_per_token * moe.expert_intermediate + moe.shared_intermediate
     return LayerWork(
         hidden=model.hidden,
@@ -64,12 +67,13 @@ def average_layer(model: ModelShape) -> LayerWork:
         active_parameters=active / model.layers,
         routed_parameters=sparse * model.expert_parameters,
         routed_active=0.0 if moe is None else sparse * moe.experts_per_token * model.one_expert_parameters,
-        expert_width=model.hidden if moe is None else min(model.hidden, moe.expert_intermediate),
+        expert_width=model.hidden if moe is None else min(model.routed_width, moe.expert_intermediate),
         expert_share=1.0 if moe is None else moe.experts_per_token / moe.experts,
         attention_width=model.cached_layers / model.layers * model.heads * (model.head_dim + value_dim),
         query_key_values=query_key_values,
         normed_query_keys=0 if model.qk_norm is QueryKeyNorm.NONE else query_key_values,
-        gated_values=(1 - sparse) * model.intermediate + sparse * routed,
+        residuals=1 if model.mlps_alone else _RESIDUALS,
+        gated_values=dense * model.intermediate + sparse * routed,
         routed_copies=0.0 if moe is None else sparse * moe.experts_per_token,
         window=model.sliding_window,
         windowed_share=model.windowed_layers / model.layers,
@@ -194,7 +198,7 @@ def elementwise_bytes(
         return moved * (assume.ELEMENTWISE_BACKWARD if backward else 1) + (0 if fused_gate else gate)
     hidden = tokens * layer.hidden
     moved = layer.norms * table.bytes_of(table.norm, hidden, backward=backward)
-    moved += _RESIDUALS * table.bytes_of(table.residual, hidden, backward=False)
+    moved += layer.residuals * table.bytes_of(table.residual, hidden, backward=False)
     moved += table.bytes_of(table.norm, tokens * layer.normed_query_keys, backward=backward)
     moved += table.bytes_of(table.rotary, tokens * layer.query_key_values, backward=backward)
     return moved + gate + routing_of(gpu.name).bytes_of(routed, backward=backward)

@@ -45,7 +45,7 @@ def expert_exchange_seconds(job: TimedPasses) -> float:
     if moe is None or expert_ranks(parallel) == 1:
         return 0.0
     cluster, shared = job.cluster, parallel.expert_tensor
-    size = copy_bytes(job.model.hidden, job.bytes_per_value)
+    size = copy_bytes(job.model.routed_width, job.bytes_per_value)
     tokens = job.micro.tokens * sparse_share(job) / parallel.tensor
     if dispatcher is Dispatcher.ALL_GATHER:
         whole = tokens * expert_ranks(parallel) * size

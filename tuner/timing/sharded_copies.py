@@ -12,7 +12,7 @@ def fetch_seconds(job: TimedPasses, parameters: float) -> float:
     """A GPU's share of ``parameters`` from the host, where they live there."""
     if not job.engine.streamed_offload:
         return 0.0
-    shard_bytes = parameters * job.engine.stored_dtype.bytes / job.engine.parallel.shard
+    shard_bytes = parameters * job.engine.stored_dtype.bytes / job.shard_ranks
     return pinned_seconds(shard_bytes, job.cluster.gpu)
 
 
@@ -25,7 +25,7 @@ def fetches_between(job: TimedPasses) -> bool:
     Source: torch ``distributed/fsdp/_fully_shard/_fsdp_param_group.py`` (``wait_for_unshard``:
     ``world_size == 1``), ``_fsdp_param.py`` (``all_gather_inputs``).
     """
-    return job.engine.backend is Backend.FSDP2 and job.engine.parallel.shard == 1
+    return job.engine.backend is Backend.FSDP2 and job.shard_ranks == 1
 
 
 def unsharding_copy_seconds(job: TimedPasses, parameters: float) -> float:
@@ -42,7 +42,7 @@ def unsharding_copy_seconds(job: TimedPasses, parameters: float) -> float:
     ``distributed/fsdp/_flat_param.py`` (``pre_unshard``).
     """
     engine = job.engine
-    computed, ranks = job.bytes_per_value, engine.parallel.shard
+    computed, ranks = job.bytes_per_value, job.shard_ranks
     moved = 0.0
     if engine.stored_dtype is not engine.compute_dtype:
         moved += (engine.stored_dtype.bytes + computed) / ranks
@@ -78,7 +78,7 @@ def reducing_copy_seconds(job: TimedPasses, trained: float, *, summed: bool = Fa
         return trained * (2 * computed + _cast_and_divided(computed, reduced, engine.parallel.gpus)) / rate
     read = reduced if summed else computed
     share = assume.GRADIENT_COPY_SHARE if read == reduced else assume.GRADIENT_CAST_SHARE
-    again = 2 * reduced if engine.parallel.shard == 1 else 0
+    again = 2 * reduced if job.shard_ranks == 1 else 0
     return trained * ((read + reduced) / share + again) / rate
 
 
@@ -133,7 +133,7 @@ def accumulating_seconds(job: TimedPasses, trained: float) -> float:
     """
     engine, rate = job.engine, copy_bytes_per_s(job.cluster.gpu)
     if not engine.deferred_gradient_sync:
-        added = 3 * engine.stored_dtype.bytes * trained / engine.parallel.shard
+        added = 3 * engine.stored_dtype.bytes * trained / job.shard_ranks
         return added / (assume.HOST_THREAD_BYTES_PER_S if engine.streamed_offload else rate)
     if engine.backend is Backend.FSDP2:
         return trained * (2 * engine.reduce_dtype.bytes + job.bytes_per_value) / rate
@@ -151,5 +151,5 @@ def reducing_host_seconds(job: TimedPasses, trained: float) -> float:
     engine = job.engine
     if engine.backend is not Backend.FSDP2:
         return 0.0
-    blocks = trained * engine.reduce_dtype.bytes / engine.parallel.shard / assume.GRADIENT_TILE_BYTES
+    blocks = trained * engine.reduce_dtype.bytes / job.shard_ranks / assume.GRADIENT_TILE_BYTES
     return blocks * assume.GRADIENT_TILE_S / correction(job.cluster.gpu, OperatorFamily.HOST)

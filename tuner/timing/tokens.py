@@ -43,6 +43,8 @@ def micro_batches_of(batch: Batch, step_pass: StepPass) -> MicroBatches:
     length = slowest if engine.packed else _padded_tokens(batch, step_pass, count)
     tokens = sequences * length / engine.parallel.sequence_split / count
     tokens = max(tokens, in_buckets(ceil(tokens), engine)) if engine.bucket_tokens > 1 else tokens
+    if step_pass.batching.fills_budget and engine.packed:
+        tokens = max(tokens, step_pass.batching.token_budget)
     attended = attended_tokens(batch) if engine.packed else length
     return MicroBatches(count=count, tokens=tokens, sequence_tokens=attended)
 

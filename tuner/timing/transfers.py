@@ -1,5 +1,7 @@
 """Seconds of the host link, of the optimizer step and of moving states between host and GPU."""
 
+from msgspec.structs import replace
+
 from tuner.dtypes import DType
 from tuner.hardware import Gpu
 from tuner.model_shape import ModelShape
@@ -60,24 +62,36 @@ def _collects(engine: Engine) -> bool:
 
 def weights_held(model: ModelShape, engine: Engine) -> float:
     """Parameters that one GPU stores: a shard, or its share of tensor, pipeline and expert parallelism."""
+    return sum(_held_apart(model, engine))
+
+
+def _held_apart(model: ModelShape, engine: Engine) -> tuple[float, float]:
+    """What is held beside routed experts, and of these."""
     parallel = engine.parallel
     if engine.backend is not Backend.MEGATRON:
-        return model.parameters / parallel.shard
+        return model.parameters / parallel.shard, 0.0
     experts = model.sparse_layers * model.expert_parameters
-    rest = (model.parameters - experts) / parallel.tensor
-    return (rest + experts / (parallel.expert * parallel.expert_tensor)) / parallel.pipeline
+    rest = (model.parameters - experts) / (parallel.tensor * parallel.pipeline)
+    return rest, experts / (parallel.expert * parallel.expert_tensor * parallel.pipeline)
 
 
 def trained_values(model: ModelShape, engine: Engine) -> float:
-    """Parameters whose optimizer states one GPU holds."""
-    parameters = weights_held(model, engine)
+    """Parameters whose optimizer states one GPU holds.
+
+    Under Megatron ranks that have the same experts share theirs, fewer than those that have the rest alike.
+    """
+    rest, experts = _held_apart(model, engine)
+    share = 1.0
     if engine.lora is not None:
-        parameters *= engine.lora.parameters / model.parameters
+        share = engine.lora.parameters / model.parameters
     elif engine.frozen_tower:
-        parameters *= 1 - model.extra_parameters / model.parameters
+        share = 1 - model.extra_parameters / model.parameters
     if engine.backend is Backend.MEGATRON and engine.distributed_optimizer:
-        parameters /= engine.parallel.data * engine.parallel.context
-    return parameters
+        parallel = engine.parallel
+        alike = parallel.gpus // (parallel.expert * parallel.expert_tensor * parallel.pipeline)
+        rest /= parallel.data * parallel.context
+        experts /= max(1, alike)
+    return share * (rest + experts)
 
 
 def optimizer_parts(model: ModelShape, engine: Engine, gpu: Gpu) -> dict[str, float]:
@@ -132,20 +146,29 @@ def state_transfer_parts(model: ModelShape, engine: Engine, gpu: Gpu, *, trains:
     here, nor is the share of Megatron's optimizer that lives on the host.
 
     Moments leave by copies that do not wait, for which PyTorch takes page-locked memory: the first time it
-    asks the system for that, at some 2 GB/s, and from then on it finds what the step before has let go.
+    asks the system for that, at some 2 GB/s, and from then on it finds what the step before has let go. A
+    trainer may also let them go and take other memory each time.
+
+    Weights that stay for all passes of a step move with the weight sync, see ``staging_parts``.
     """
     if engine.streamed_offload:
         return {"states": 0.0}
     megatron = engine.backend is Backend.MEGATRON
     parts = {"states": 0.0}
-    if engine.param_offload:
+    if engine.param_offload and not engine.stays_between:
         weights = weights_held(model, engine) * engine.stored_dtype.bytes
         parts = offloading_parts(weights, engine, gpu, comes=1, leaves=1)
     if trains and engine.optimizer_offload:
         left = 1 - engine.optimizer_offload_fraction  # the rest lives on the host anyway
         weights_left = left if engine.main_weights_offloaded else 1.0
+        weights_left = 0.0 if engine.keeps_main_weights else weights_left
         states = _MOMENTS * left + (_MAIN_WEIGHTS * weights_left if megatron else 0)
         moved = trained_values(model, engine) * states * engine.optimizer_dtype.bytes
+        if engine.optimizer_copy is not HostCopy.PINNED:
+            copied = replace(engine, host_copy=engine.optimizer_copy)
+            for cause, seconds in offloading_parts(moved, copied, gpu, comes=1, leaves=1).items():
+                parts[cause] = parts.get(cause, 0.0) + seconds
+            return parts
         parts["states"] += 2 * pinned_seconds(moved, gpu)
         if _collects(engine):
             parts["collections"] = parts.get("collections", 0.0) + 2 * assume.COLLECTION_ALONE_S

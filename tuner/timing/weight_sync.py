@@ -6,7 +6,7 @@ from math import ceil
 from tuner.dtypes import DType
 from tuner.timing import assumptions as assume
 from tuner.timing.adapters import unit_seconds
-from tuner.timing.communication import gather_seconds, latency_seconds
+from tuner.timing.communication import gather_seconds, latency_seconds, ring_bytes_per_s
 from tuner.timing.garbage import sync_collections_seconds
 from tuner.timing.rates import copy_bytes_per_s
 from tuner.timing.sleeping import (
@@ -124,10 +124,15 @@ def trainer_gather_seconds(workload: Workload) -> float:
 def engine_load_seconds(workload: Workload) -> float:
     """Through buckets into the engine: written once and read once on the card, or over the network.
 
+    A broadcast goes round all GPUs, over the network cards of all of a node.
+
     Every GPU of a replica reads all weights and keeps its share. An engine in the trainer's process reads its
     share and writes it.
     """
     bytes_sent = _sent_bytes(workload)
+    if workload.weight_sync.broadcasts:
+        ranks = workload.cluster.gpus + workload.generator.gpus
+        return bytes_sent / ring_bytes_per_s(workload.cluster, ranks)
     if not workload.generator.colocated:
         return bytes_sent / (workload.cluster.network_bytes_per_s * assume.LINK_SHARE)
     if workload.weight_sync.bucket_bytes == 0:
@@ -220,8 +225,8 @@ def quantizing_seconds(workload: Workload) -> float:
 
 
 def bucket_seconds(workload: Workload) -> float:
-    """One handshake per bucket, none where tensors are handed over without one."""
-    if workload.weight_sync.bucket_bytes == 0:
+    """One handshake per bucket, none where tensors are handed over or broadcast without one."""
+    if workload.weight_sync.bucket_bytes == 0 or workload.weight_sync.broadcasts:
         return 0.0
     bytes_sent = _sent_bytes(workload)
     return ceil(bytes_sent / workload.weight_sync.bucket_bytes) * assume.BUCKET_S

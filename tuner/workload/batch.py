@@ -272,6 +272,8 @@ class Batching(Struct, frozen=True, kw_only=True):
     token_budget: int  # per GPU, used when dynamic
     micro_batch_sequences: int  # per data-parallel rank, used when not dynamic
     hard_limit: bool = True  # False: the budget only decides how many micro-batches there are
+    packs_whole: Annotated[bool, UNPUBLISHED] = False  # none is fuller: sequences are put where they fit
+    fills_budget: Annotated[bool, UNPUBLISHED] = False  # each is padded up to it, and all of it is computed
     group_sequences: int = 1  # a micro-batch that is not filled by tokens has whole groups of so many
 
 

@@ -140,6 +140,9 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     host_copy: HostCopy = HostCopy.PINNED
     collects_garbage: bool = True  # Megatron: each time weights or states move to the host or back
     optimizer_offload: bool = False
+    optimizer_copy: Annotated[HostCopy, UNPUBLISHED] = HostCopy.PINNED  # how moments that are offloaded leave
+    stays_between: Annotated[bool, UNPUBLISHED] = False  # offloaded weights stay for all passes of a step
+    keeps_main_weights: Annotated[bool, UNPUBLISHED] = False  # Megatron: its optimizer's, where moments leave
     streamed_offload: bool = False  # CPU offload policy: weights fetched unit by unit, states on the host
     optimizer_offload_fraction: float = 0.0  # share of a Megatron optimizer that lives on the host
     distributed_optimizer: bool = True  # Megatron: optimizer states sharded over data parallelism
@@ -151,7 +154,11 @@ class Engine(Struct, frozen=True, kw_only=True, cache_hash=True):
     fused_rotary: bool = False  # Megatron: one kernel rotates queries and keys and keeps no tables per layer
     rotates_each: bool = False  # Megatron without it: those of each sequence by themselves
     offsets_gated: bool = False  # Megatron, activation not fused: what a gate multiplies is offset first
+    cast_weight_bytes: Annotated[int, UNPUBLISHED] = 0  # Megatron: of 8-bit copies of each weight, kept
     dispatcher: Dispatcher = Dispatcher.ALL_TO_ALL  # Megatron: how tokens get to their experts
+    tokens_travel: Annotated[bool, UNPUBLISHED] = (
+        False  # FSDP: their way to experts of other ranks is counted
+    )
     stacks_experts: bool = False  # Megatron: the experts of a layer are one tensor where they leave it
     divides_sequence: bool = True  # Megatron: what tensor parallelism leaves whole is divided by tokens
     frees_stage_outputs: bool = False  # Megatron: a stage frees what it has sent on

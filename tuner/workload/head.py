@@ -67,6 +67,8 @@ class OutputHead(Struct, frozen=True, kw_only=True, cache_hash=True):
     loops_tokens: Annotated[bool, UNPUBLISHED] = False  # the log-probability of each packed token by itself
     float32_loss: Annotated[bool, UNPUBLISHED] = False  # PyTorch's cross entropy, which autocast widens
     log_softmax: Annotated[bool, UNPUBLISHED] = False  # of all columns in float32, from which one is gathered
+    takes_columns: Annotated[bool, UNPUBLISHED] = False  # a few of each token's logits, and no other
+    shares_columns: Annotated[bool, UNPUBLISHED] = False  # that among ranks, which sum over them in chunks
     shifts_logits: Annotated[bool, UNPUBLISHED] = False  # into a copy without the last of each sequence
     # without packing: log-probabilities and entropy are computed from the logits of responses alone
     slices_response: Annotated[bool, UNPUBLISHED] = False

@@ -75,6 +75,7 @@ class Reference(Struct, frozen=True, kw_only=True, cache_hash=True):
     log_prob: Pass
     separate: bool = True  # False when it is the actor with its adapters switched off
     model: Annotated[ModelShape | None, UNPUBLISHED] = None  # of its own; None: the policy's
+    takes_place: Annotated[bool, UNPUBLISHED] = False  # of the actor's weights, which wait on the host
     weighs: bool = True  # False where its KL term is multiplied by 0, and settings can do without it
 
 
@@ -146,6 +147,7 @@ class WeightSync(Struct, frozen=True, kw_only=True, cache_hash=True):
     collects_again: bool = False  # and once more where the first one frees what the update has left
     maps_pages: bool = False  # what the trainer frees are pages that are mapped one by one, no whole blocks
     receiver_collects: bool = False  # and once more, beside the engine's worker, once that has the weights
+    broadcasts: Annotated[bool, UNPUBLISHED] = False  # to engines on other GPUs, over all network cards
     experts_apart: bool = False  # each expert's weights are tensors of their own
     cuts_experts: bool = False  # experts that are gathered as one tensor travel one by one
     quantizes_in_one_kernel: bool = True  # weights made 8-bit on their way; False: by operators

@@ -23,13 +23,21 @@ def forward_tensors(head: OutputHead, *, entropy: bool) -> Tensors:
     :math:`12 \, T_c / T`.
 
     A log-softmax of every column is as large as its float32 logits, :math:`4 + 4`; computed in chunks, all
-    of them are kept and joined, :math:`4` more.
+    of them are kept and joined, :math:`4` more. Ranks that share the columns have the softmax beside it, and
+    free a chunk's before the next.
 
-    Source: NeMo-RL v0.7.0 ``models/automodel/train.py`` (``_compute_local_logprobs``); verl
+    Source: NeMo-RL v0.7.0 ``models/automodel/train.py`` (``_compute_local_logprobs``),
+    ``distributed/model_utils.py`` (``DistributedLogprob``, ``ChunkedDistributedLogprob``); verl
     ``utils/torch_functional.py``, ``entropy_from_logits`` and ``..._with_chunking``.
     """
     if head.float32_loss:
         return _float32_loss(head)
+    if head.takes_columns:
+        return logit_sized(_FLOAT32, "logits")
+    if head.log_softmax and head.shares_columns:
+        span = TokenSpan.ALL if head.chunk_tokens is None else TokenSpan.CHUNK
+        summed = logit_sized(_FLOAT32, "shifted_logits", "exponentials", span=span)
+        return (*logit_sized(_FLOAT32, "logits"), *summed)
     if head.log_softmax:
         joined = () if head.chunk_tokens is None else ("joined_log_softmax",)
         return logit_sized(_FLOAT32, "logits", "log_softmax", *joined)
@@ -74,6 +82,8 @@ def log_prob_training_tensors(head: OutputHead) -> Tensors:
     """
     if head.float32_loss:
         return _float32_loss(head, "loss_gradient")
+    if head.takes_columns:
+        return logit_sized(_FLOAT32, "logits", "logits_gradient")
     if head.log_softmax:
         return logit_sized(_FLOAT32, "log_softmax", "gathered_gradient", "logits_gradient")
     names: tuple[str, ...] = ("logits",)

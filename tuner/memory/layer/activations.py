@@ -16,6 +16,7 @@ from tuner.memory.layer.attention import (
     attention_saved_bytes,
     linear_attention_saved_bytes,
     redistribution_saved_bytes,
+    scan_inside_bytes,
 )
 from tuner.memory.layer.mlp import mlp_backward_bytes, mlp_forward_bytes, mlp_saved_bytes
 from tuner.memory.layer.norms import norm_backward_bytes, norm_saved_bytes, norms_saved_bytes
@@ -38,12 +39,13 @@ def layer_saved_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     counted = traced_layer.layer_bytes(model, engine, layer)
     if counted is not None:
         return counted.saved + redistribution_saved_bytes(model, engine)
-    mixer = (
-        linear_attention_saved_bytes(model, engine)
-        if model.is_linear(layer)
-        else attention_saved_bytes(model, engine)
-    )
-    return norms_saved_bytes(model, engine) + mixer + mlp_saved_bytes(model, engine, layer)
+    mixer, mlp = 0, 0
+    if model.has_mixer(layer):
+        size = linear_attention_saved_bytes if model.is_linear(layer) else attention_saved_bytes
+        mixer = size(model, engine)
+    if model.has_mlp(layer):
+        mlp = mlp_saved_bytes(model, engine, layer)
+    return norms_saved_bytes(model, engine) + mixer + mlp
 
 
 def layer_evidence(model: ModelShape) -> Evidence:
@@ -119,9 +121,21 @@ def layer_inside_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     counted = traced_layer.layer_bytes(model, engine, layer)
     if counted is not None:
         return counted.forward
-    mixer = 0 if model.is_linear(layer) else attention_forward_bytes(model, engine)
+    mixer, mlp = mixer_inside_bytes(model, engine, layer), 0
     norm = engine.compute_dtype.bytes * model.hidden + 2 * _FLOAT32 * (model.hidden + 1)
-    return max(mixer, mlp_forward_bytes(model, engine, layer), norm)
+    if model.has_mlp(layer):
+        mlp = mlp_forward_bytes(model, engine, layer)
+    return max(mixer, mlp, norm)
+
+
+def mixer_inside_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
+    """What a layer's attention needs at once; of a gated delta rule less than the MLP behind it."""
+    if not model.has_mixer(layer):
+        return 0
+    if not model.is_linear(layer):
+        return attention_forward_bytes(model, engine)
+    scans = model.linear is not None and model.linear.scans
+    return scan_inside_bytes(model, engine) if scans else 0
 
 
 def gradients_in_flight_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
@@ -138,6 +152,8 @@ def gradients_in_flight_bytes(model: ModelShape, engine: Engine, layer: int) -> 
     counted = traced_layer.layer_bytes(model, engine, layer)
     if counted is not None:
         return counted.backward if engine.checkpointing is Checkpointing.NONE else counted.recomputed
+    if not model.has_mlp(layer):
+        return max(mixer_inside_bytes(model, engine, layer), norm_backward_bytes(model, engine))
     behind = norm_saved_bytes(model, engine) if layer_traits(model.architecture).norms_after else 0
     mlp = mlp_backward_bytes(model, engine, layer) - behind
     return max(mlp, norm_backward_bytes(model, engine))
@@ -182,10 +198,7 @@ def layer_kinds(model: ModelShape) -> tuple[tuple[object, ...], ...]:
         That of every layer.
     """
     counted = (None,) * model.layers if model.traced is None else model.traced.kind_of_layer
-    return tuple(
-        (model.is_linear(layer), model.has_indexer(layer), model.is_sparse(layer), counted[layer])
-        for layer in range(model.layers)
-    )
+    return tuple((*model.kind(layer), counted[layer]) for layer in range(model.layers))
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,8 @@ dtype, :math:`r` the rank of adapters. Attention keeps nothing that is quadratic
 mask, which ``tuner.memory.fsdp.row_masks`` has.
 """
 
+from math import ceil
+
 from tuner.architectures import layer_traits
 from tuner.dtypes import DType
 from tuner.model_shape import LatentAttention, ModelShape, QueryKeyNorm
@@ -162,9 +164,53 @@ def linear_attention_saved_bytes(model: ModelShape, engine: Engine) -> int:
     linear = model.linear
     if linear is None:
         return 0
+    if linear.scans:
+        return scan_saved_bytes(model, engine)
     heads = linear.value_heads
     widths = linear.conv_width + 2 * heads * linear.key_head_dim + 4 * linear.value_width
     return engine.compute_dtype.bytes * (model.hidden + widths + 65 * heads) + 6 * _FLOAT32 * heads
+
+
+def scan_saved_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""One block of Mamba-2, saved for its backward pass.
+
+    .. math:: b \, (H + w_c + 3 w_v + h_v) + 4 \, h_v
+
+    Its input; all that the joint projection made, the convolution's input of :math:`w_c` channels, the gate
+    and the steps; the scan's output, that of the gated norm, and the steps in float32. The convolution and
+    the states of chunks are computed again. Read from the code, which nothing here counts or measures.
+
+    Source: mamba-ssm ``ops/triton/ssd_combined.py`` (``MambaSplitConv1dScanCombinedFn``).
+    """
+    linear = model.linear
+    if linear is None:
+        return 0
+    widths = linear.conv_width + 3 * linear.value_width + linear.value_heads
+    return engine.compute_dtype.bytes * (model.hidden + widths) + _FLOAT32 * linear.value_heads
+
+
+#: Tokens of a chunk of Mamba-2, whose state is written out. Source: transformers ``NemotronHConfig``.
+_CHUNK_TOKENS = 128
+
+
+def scan_inside_bytes(model: ModelShape, engine: Engine) -> int:
+    r"""The most that one block of Mamba-2 needs at once beyond what it saves.
+
+    .. math:: b \, (2 w_c + 2 w_v) + 4 \, \bigl(c \, h_k + \frac{2 \, h_v d_k d_v}{c}\bigr)
+
+    Channels of the convolution computed again and their gradients, gradients of gate and output; of each of
+    the :math:`c` tokens of a chunk the products with all of it, and a state in float32 with its gradient.
+
+    Source: mamba-ssm ``ops/triton/ssd_combined.py`` (``_mamba_chunk_scan_combined_bwd``: ``CB``,
+    ``dstates``).
+    """
+    linear = model.linear
+    if linear is None:
+        return 0
+    state = linear.value_heads * linear.key_head_dim * linear.value_head_dim
+    products = _CHUNK_TOKENS * linear.key_heads + ceil(2 * state / _CHUNK_TOKENS)
+    widths = 2 * linear.conv_width + 2 * linear.value_width
+    return engine.compute_dtype.bytes * widths + _FLOAT32 * products
 
 
 def attention_forward_bytes(model: ModelShape, engine: Engine) -> int:

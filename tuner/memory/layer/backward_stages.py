@@ -82,13 +82,15 @@ def backward_stages(model: ModelShape, engine: Engine, layer: int) -> tuple[Back
     projection's gradient besides and :math:`b \, (H + 2 Q + 2 K)`, gradients of queries, keys,
     values and of the output; all gradients and :math:`b \, (4 H + Q)`, where queries are projected.
 
-    Of a traced model, and under adapters, all gradients are counted with the most activations.
+    Of a traced model, under adapters, and of layers that are attention or an MLP alone, all gradients are
+    counted with the most activations.
 
     Source: torch ``autograd/engine.cpp``, ``FunctionsManual.cpp`` (``mm``); transformers
     ``LlamaDecoderLayer``, ``integrations/moe.py``, ``DeepseekV3Attention``.
     """
     saved = activations.layer_saved_bytes(model, engine, layer)
-    if model.traced is not None or engine.lora is not None:
+    single = not (model.has_mixer(layer) and model.has_mlp(layer))
+    if model.traced is not None or engine.lora is not None or single:
         most = saved + activations.gradients_in_flight_bytes(model, engine, layer)
         return (BackwardStage(gradients=trained_parameters(model, engine, layer), activations=most),)
     traits = layer_traits(model.architecture)

@@ -42,10 +42,10 @@ def experts_saved_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExperts
     weight = _FLOAT32 if traits.float32_routing else compute
     inner = 2 + traits.expert_activations
     if engine.lora is None:
-        copy = compute * (2 * model.hidden + inner * moe.expert_intermediate)
+        copy = compute * (2 * model.routed_width + inner * moe.expert_intermediate)
         indices = _SORTS + (1 if moe.expert_bias else 0)
     else:
-        copy = compute * (model.hidden + (inner - 1) * moe.expert_intermediate)
+        copy = compute * (model.routed_width + (inner - 1) * moe.expert_intermediate)
         indices = _SORTS
     routed = moe.experts_per_token * (copy + weight + _INDEX * indices + 1)
     read = engine.lora is None or moe.shared_intermediate > 0
@@ -109,8 +109,8 @@ def experts_forward_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExper
     compute, traits = engine.compute_dtype.bytes, layer_traits(model.architecture)
     weight = _FLOAT32 if traits.float32_routing else compute
     inner = 2 + traits.expert_activations + (2 if moe.expert_bias else 0)
-    inside = compute * (model.hidden + inner * moe.expert_intermediate)
-    ordered = 2 * (compute + weight) * model.hidden + _INDEX
+    inside = compute * (model.routed_width + inner * moe.expert_intermediate)
+    ordered = 2 * (compute + weight) * model.routed_width + _INDEX
     numbers = (_SORTS - 1) * _INDEX + _FLOAT32 + 1 + 2 * weight
     stream = compute * (2 * model.hidden + moe.experts)
     shared_output = compute * model.hidden if traits.shared_first and moe.shared_intermediate else 0
@@ -157,9 +157,9 @@ def experts_ordering_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExpe
     compute, traits = engine.compute_dtype.bytes, layer_traits(model.architecture)
     saved_copies = 1 if engine.checkpointing is Checkpointing.NONE else 0
     if traits.float32_routing:
-        ordering = (3 * _FLOAT32 + saved_copies * compute) * model.hidden
+        ordering = (3 * _FLOAT32 + saved_copies * compute) * model.routed_width
     else:
-        ordering = compute * (3 * model.hidden + saved_copies)
+        ordering = compute * (3 * model.routed_width + saved_copies)
     return beside_routed_bytes(model, engine, moe) + moe.experts_per_token * (ordering - _INDEX)
 
 
@@ -169,7 +169,7 @@ def experts_inside_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExpert
     See :func:`experts_backward_bytes`.
     """
     gradients = 2 if engine.lora is None else 3
-    inside = engine.compute_dtype.bytes * (gradients * moe.expert_intermediate - model.hidden)
+    inside = engine.compute_dtype.bytes * (gradients * moe.expert_intermediate - model.routed_width)
     return beside_routed_bytes(model, engine, moe) + moe.experts_per_token * (inside - _INDEX)
 
 

@@ -47,6 +47,8 @@ def _replicated_attention(model: ModelShape, layer: int) -> int:
     linear = model.linear
     if linear is not None and model.is_linear(layer):
         return linear.value_head_dim  # the norm before the output
+    if not model.has_mixer(layer):
+        return 0
     output_bias = model.hidden if model.output_bias else 0
     latent = model.latent
     if latent is not None:
@@ -66,8 +68,9 @@ def _replicated_attention(model: ModelShape, layer: int) -> int:
 def _replicated_mlp(model: ModelShape, layer: int) -> int:
     moe = model.moe
     if moe is None or not model.is_sparse(layer):
-        return model.hidden if model.mlp_bias else 0
-    return model.router_parameters + (model.hidden if moe.shared_gate and moe.shared_intermediate else 0)
+        return model.hidden if model.mlp_bias and model.has_mlp(layer) else 0
+    gate = model.hidden if moe.shared_gate and moe.shared_intermediate else 0
+    return model.router_parameters + gate + 2 * model.hidden * moe.latent_width
 
 
 class StageParameters(Struct, frozen=True, kw_only=True):

@@ -53,6 +53,9 @@ def head_tensors(head: OutputHead, *, entropy: bool, training: bool) -> Tensors:
     ``transformer/module.py`` (``Float16Module``), ``tensor_parallel/cross_entropy.py``; NeMo-RL v0.7.0
     ``distributed/model_utils.py`` (``DistributedLogprob``).
     """
+    if head.takes_columns:
+        gradient = ("logits_gradient",) if training else ()
+        return logit_sized(_FLOAT32, "logits", *gradient)
     if head.log_softmax:
         return logit_sized(_FLOAT32, "logits", "shifted_logits", "exponentials")
     if not entropy:

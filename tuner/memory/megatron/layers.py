@@ -20,6 +20,7 @@ from math import ceil
 from msgspec import Struct
 
 from tuner.dtypes import DType
+from tuner.memory.layer.activations import mixer_inside_bytes
 from tuner.memory.layer.attention import linear_attention_saved_bytes
 from tuner.model_shape import LatentAttention, MixtureOfExperts, ModelShape, QueryKeyNorm
 from tuner.workload import Engine
@@ -161,7 +162,8 @@ def _routed_bytes(model: ModelShape, engine: Engine, moe: MixtureOfExperts) -> i
     """The routed copies of one token, see :func:`experts_bytes`."""
     compute, copies = engine.compute_dtype.bytes, engine.parallel.expert_tensor
     tensors = 3 if engine.fused_layers else 5 + engine.offsets_gated
-    routed = compute * (copies * model.hidden + tensors * moe.expert_intermediate) + _FLOAT32 * copies
+    tensors = tensors if model.gated_mlp else 2
+    routed = compute * (copies * model.routed_width + tensors * moe.expert_intermediate) + _FLOAT32 * copies
     return moe.experts_per_token * routed
 
 
@@ -186,13 +188,15 @@ def imbalance_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
 
 def layer_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     """Everything one layer keeps per token when nothing is recomputed."""
-    mixer = (
+    mixer, mlp = 0, 0
+    if model.is_linear(layer):
         # Its input is the output of the norm, which is counted there.
-        linear_attention_saved_bytes(model, engine) - engine.compute_dtype.bytes * model.hidden
-        if model.is_linear(layer)
-        else attention_bytes(model, engine) + rotary_bytes(model, engine)
-    )
-    return model.norms_per_layer * norm_bytes(model.hidden, engine) + mixer + mlp_bytes(model, engine, layer)
+        mixer = linear_attention_saved_bytes(model, engine) - engine.compute_dtype.bytes * model.hidden
+    elif model.has_mixer(layer):
+        mixer = attention_bytes(model, engine) + rotary_bytes(model, engine)
+    if model.has_mlp(layer):
+        mlp = mlp_bytes(model, engine, layer)
+    return model.norms_per_layer * norm_bytes(model.hidden, engine) + mixer + mlp
 
 
 class BackwardSizes(Struct, frozen=True, kw_only=True):
@@ -225,10 +229,12 @@ def backward_sizes(model: ModelShape, engine: Engine, layer: int) -> BackwardSiz
     compute, parallel, moe = engine.compute_dtype.bytes, engine.parallel, model.moe
     weights = 0 if engine.fused_weight_gradients or engine.lora is not None else compute
     activated = compute * activated_width(model, layer)
+    if not model.has_mlp(layer):  # gradients between the projections of attention alone
+        activated = mixer_inside_bytes(model, engine, layer)
     joint = 2 if model.gated_mlp else 1
     if moe is not None and model.is_sparse(layer):
-        copies = compute * moe.experts_per_token * parallel.expert_tensor * model.hidden
-        matrices = moe.experts * model.hidden * moe.expert_intermediate
+        copies = compute * moe.experts_per_token * parallel.expert_tensor * model.routed_width
+        matrices = moe.experts * model.routed_width * moe.expert_intermediate
         matrix = -(-weights * matrices // (parallel.expert * parallel.expert_tensor))
         return BackwardSizes(
             activated=activated,
@@ -238,7 +244,8 @@ def backward_sizes(model: ModelShape, engine: Engine, layer: int) -> BackwardSiz
             first=joint * matrix,
         )
     gathered = compute * model.hidden * parallel.tensor if parallel.tensor > 1 else 0
-    matrix = -(-weights * model.hidden * model.intermediate // parallel.tensor)
+    width = model.intermediate if model.has_mlp(layer) else _mixer_width(model, layer)
+    matrix = -(-weights * model.hidden * width // parallel.tensor)
     return BackwardSizes(
         activated=activated,
         gathered_output=gathered,
@@ -246,6 +253,13 @@ def backward_sizes(model: ModelShape, engine: Engine, layer: int) -> BackwardSiz
         second=matrix,
         first=joint * matrix,
     )
+
+
+def _mixer_width(model: ModelShape, layer: int) -> int:
+    """Width of what the output projection of a layer's attention reads."""
+    if model.linear is not None and model.is_linear(layer):
+        return model.linear.value_width
+    return model.heads * (model.latent.v_head_dim if model.latent else model.head_dim)
 
 
 def forward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
@@ -263,9 +277,15 @@ def forward_bytes(model: ModelShape, engine: Engine, layer: int) -> int:
     attention = compute * 2 * (model.heads + 2 * model.kv_heads) * model.head_dim
     attention += compute * model.heads * (model.latent.v_head_dim if model.latent else model.head_dim)
     gathered = compute * model.hidden * parallel.tensor if parallel.tensor > 1 else 0
+    if not model.has_mixer(layer):
+        attention = 0
+    elif model.is_linear(layer):
+        attention = max(attention, mixer_inside_bytes(model, engine, layer))
+    if not model.has_mlp(layer):
+        return 2 * compute * model.hidden + gathered + attention
     activated = compute * activated_width(model, layer)
     mlp = max(gathered + 2 * activated, _gated(model, engine) * activated)
     if moe is not None and model.is_sparse(layer):
-        copies = compute * moe.experts_per_token * parallel.expert_tensor * model.hidden
+        copies = compute * moe.experts_per_token * parallel.expert_tensor * model.routed_width
         mlp = copies + max(copies, (3 if engine.fused_layers else 5) * activated)
     return 2 * compute * model.hidden + max(attention, mlp)

@@ -134,10 +134,10 @@ def _unlike_stages(model: ModelShape, parallel: Parallelism, stages: int) -> tup
     if stages == 1:
         return (0,)
     chosen = {0, stages - 1}
-    kinds: set[tuple[int, int]] = set()
+    kinds: set[tuple[tuple[bool, ...], ...]] = set()
     for stage in range(1, stages - 1):
         layers = stage_layers(model, parallel, stage * parallel.pipeline // stages)
-        kind = (len(layers), sum(model.is_sparse(layer) for layer in layers))
+        kind = tuple(sorted(model.kind(layer) for layer in layers))
         if kind not in kinds:
             kinds.add(kind)
             chosen.add(stage)

@@ -115,6 +115,15 @@ def optimizer(model: ModelShape, engine: Engine, role: str = "actor") -> Term:
     return stated(Item.OPTIMIZER, f"{role}_optimizer", main_weights_and_moments_bytes, numbers)
 
 
+def main_weights(model: ModelShape, engine: Engine, role: str) -> Term:
+    """The main weights alone, which no state of the optimizer is, where only states are moved.
+
+    Source: NeMo-RL v0.7.0 ``models/policy/workers/megatron_policy_worker.py`` (``move_optimizer``: states).
+    """
+    numbers = {**optimizer_numbers(model, engine), "b_o": 0}
+    return stated(Item.OPTIMIZER, f"{role}_main_weights", main_weights_and_moments_bytes, numbers)
+
+
 def copied_gradient_bytes(*, N_o: int, f_o: float) -> float:
     """What an optimizer step allocates under Megatron.
 

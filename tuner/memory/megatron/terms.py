@@ -51,9 +51,9 @@ def kept_per_token(micro_batch: PassInput) -> int:
     covered = covered_layers(engine, len(layers))
     sent = 0 if is_last(engine) or engine.frees_stage_outputs else 1
     states = (ceil(covered / engine.recompute_layers) + sent) * engine.compute_dtype.bytes * model.hidden
-    kinds: dict[tuple[bool, bool], list[int]] = {}
+    kinds: dict[tuple[bool, ...], list[int]] = {}
     for layer in layers[covered:]:
-        kinds.setdefault((model.is_linear(layer), model.is_sparse(layer)), []).append(layer)
+        kinds.setdefault(model.kind(layer), []).append(layer)
     return states + sum(len(alike) * layer_bytes(model, engine, alike[0]) for alike in kinds.values())
 
 
@@ -255,4 +255,4 @@ def layer_kinds(micro_batch: PassInput) -> tuple[int, ...]:
     """One layer of each kind that this stage has."""
     model, parallel = micro_batch.model, micro_batch.engine.parallel
     layers = stage_layers(model, parallel, stage_of(micro_batch.engine))
-    return tuple({(model.is_linear(layer), model.is_sparse(layer)): layer for layer in layers}.values())
+    return tuple({model.kind(layer): layer for layer in layers}.values())

@@ -29,14 +29,17 @@ class Communicators(Struct, frozen=True, kw_only=True):
 def fsdp_communicators(engine: Engine) -> Communicators:
     r"""What one FSDP engine adds to the communicator of all GPUs.
 
-    .. math:: n = 2 \, [1 < W < G] + [1 < U < G] + [U > 1][D > 1], \quad n_1 = [U > 1][D = 1], \quad p = U - 1
+    .. math:: n = 2 \, [1 < W < G] + [1 < U < G] + [U > 1][D > 1] + 2 \, [T > 1] + [C > 1],
+        \quad n_1 = [U > 1][D = 1], \quad p = U - 1
 
     Full sharding uses the group of all GPUs :math:`G`, and so does whatever else spans them all. Hybrid
     sharding adds its shard group of :math:`W` GPUs and the group of its replicas. Ulysses adds the group of
     :math:`U` GPUs that share a sequence, over which ``all_to_all`` exchanges heads, and the data-parallel
     group of :math:`D` GPUs, over which verl adds up tokens, even if that is one GPU alone. Not told apart:
     PyTorch before 2.9, where a second dimension of a mesh has a group of its own though it spans all GPUs,
-    and the workers up to verl 0.7 that are no model engines, which do not use the data-parallel group.
+    and the workers up to verl 0.7 that are no model engines, which do not use the data-parallel group. Tensor
+    parallelism over :math:`T` GPUs has its group and that of ranks with the same share, context parallelism
+    one of :math:`C`.
 
     Source: torch ``distributed/device_mesh.py`` (``_init_one_process_group``), verl 0.9.1
     ``workers/engine/fsdp/transformer_impl.py`` (``_init_device_mesh``, ``forward_backward_batch``),
@@ -44,6 +47,7 @@ def fsdp_communicators(engine: Engine) -> Communicators:
     """
     parallel = engine.parallel
     hybrid = 2 if 1 < parallel.shard < parallel.gpus else 0
+    hybrid += 2 * (parallel.tensor > 1) + (parallel.context > 1)
     if parallel.ulysses == 1:
         return Communicators(connected=hybrid)
     if parallel.ulysses == parallel.gpus:

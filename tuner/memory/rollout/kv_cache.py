@@ -150,8 +150,8 @@ def kv_bytes_per_sequence(model: ModelShape, rollout: Rollout, tokens: int, *, p
         window_tokens = min(tokens, model.sliding_window + prefilled)
         inside = ceil(window_tokens / block) + (window_tokens < tokens)
         blocks += layers.windowed * inside
-    states = model.layers - model.cached_layers
-    linear = ceil(states / rollout.pipeline_parallel) * _state_block(model, rollout, block * per_layer)
+    states = ceil(model.linear_layers / rollout.pipeline_parallel)
+    linear = states * _state_block(model, rollout, block * per_layer)
     chosen_by = ceil(tokens / block) * block * indexer_bytes_per_token(model, rollout)
     return blocks * block * per_layer + chosen_by + linear
 

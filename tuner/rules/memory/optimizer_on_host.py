@@ -15,6 +15,7 @@ Offloading between phases does not change that; a step on the host does.
 When it does not apply
 ----------------------
 
+Under FSDP2 a phase fits, upper end and all, and only leaves less room than wished.
 Anything smaller helps: the step on the host is one thread's, as Ray starts a worker, and takes seconds for every mini-batch, and weights are fetched for every micro-batch.
 FSDP1 has no such policy: there FSDP2 takes its place, under which a run cannot be resumed from checkpoints that FSDP1 saved.
 
@@ -52,7 +53,7 @@ TENTHS = range(1, 11)
 
 def check(case: Case) -> Finding | None:
     """Keep as much of the optimizer on the host as is needed."""
-    phases = due_phases(case, on_host_by_second)
+    phases = [phase for phase in due_phases(case, on_host_by_second) if _is_worth_it(case, phase)]
     if not phases:
         return None
     proposal = case.workload
@@ -73,6 +74,13 @@ def check(case: Case) -> Finding | None:
         if first
         else (),
     )
+
+
+def _is_worth_it(case: Case, phase: Phase) -> bool:
+    """Whether so slow a step is asked for: under FSDP2 not where a phase is on the card, if with little room."""
+    in_phase = case.phase(phase)
+    lacks = in_phase is None or in_phase.interval[1] > case.capacity_bytes
+    return lacks or engine_of(case.workload, phase).backend is Backend.MEGATRON
 
 
 def _moved(case: Case, phase: Phase, proposal: Workload) -> Workload:

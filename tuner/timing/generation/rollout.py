@@ -224,16 +224,28 @@ class RolloutSeconds(Struct, frozen=True, kw_only=True, eq=False):
     parts: dict[str, float]
     host: EngineHost
 
+    def shared_by(self, batches: int) -> "RolloutSeconds":
+        """The part of one of so many batches that are generated side by side."""
+        parts = {cause: seconds / batches for cause, seconds in self.parts.items()}
+        host = replace(self.host, steps=tuple([steps / batches for steps in self.host.steps]))
+        return RolloutSeconds(parts=parts, host=host)
+
 
 def rollout_seconds(inputs: RolloutInput, *, concurrent_sequences: int) -> RolloutSeconds:
     """Seconds by cause of the whole rollout, with that of greedy responses which may come behind it.
 
-    Replicas run side by side.
+    Replicas run side by side. Where batches do, one has its part of their seconds: responses of the next ones
+    run beside the longest of it.
 
     Args:
         inputs: the rollout of a job.
         concurrent_sequences: sequences with the room planned for them that a replica's cache holds.
     """
+    together = inputs.rollout.batches_at_once
+    if together > 1:
+        batch = replace(inputs.batch, prompts=together * inputs.batch.prompts)
+        whole = replace(inputs, batch=batch, rollout=replace(inputs.rollout, batches_at_once=1))
+        return rollout_seconds(whole, concurrent_sequences=concurrent_sequences).shared_by(together)
     first = _one_generation(inputs, concurrent_sequences)
     greedy = inputs.batch.second_generation
     if greedy is None:

@@ -1,7 +1,12 @@
 """How many sequences a step of NeMo-RL has, how long they may be, and how passes cut them."""
 
+from math import ceil
+
+from msgspec.structs import replace
+
 from tuner.errors import InputError
 from tuner.language import _
+from tuner.trainers.nemo_rl.algorithms import has_critic
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.workload import Batch, Batching, Lengths, Pass, TokenBytes, Travel
 
@@ -32,7 +37,7 @@ def read_batch(source: SettingsByMeaning, lengths: Lengths, zero_advantage_ratio
         prompts=prompts,
         responses_per_prompt=responses,
         mini_batch_prompts=max(1, mini_batch // responses),
-        epochs=1,
+        epochs=source.integer("batch.updates", default=1) if has_critic(source) else 1,
         max_prompt_tokens=min(source.integer("prompt_tokens", default=total), total),
         max_response_tokens=min(source.integer("new_tokens", default=total), total),
         engine_tokens=source.integer("rollout.model_tokens", default=total),
@@ -44,9 +49,9 @@ def read_batch(source: SettingsByMeaning, lengths: Lengths, zero_advantage_ratio
     )
 
 
-def read_given_batch(source: SettingsByMeaning, lengths: Lengths) -> Batch:
-    """The sizes of a step that learns from given sequences (``sft``): one optimizer step."""
-    sequences = source.integer("mini_batch", default=32)
+def read_given_batch(source: SettingsByMeaning, lengths: Lengths, *, sequences_of_row: int) -> Batch:
+    """The sizes of a step that learns from given sequences: one optimizer step."""
+    sequences = source.integer("mini_batch", default=32) * sequences_of_row
     return Batch(
         prompts=sequences,
         responses_per_prompt=1,
@@ -59,11 +64,19 @@ def read_given_batch(source: SettingsByMeaning, lengths: Lengths) -> Batch:
     )
 
 
-def read_update(source: SettingsByMeaning) -> Pass:
-    """How the update cuts its batch; an optimizer step has so many sequences, of whatever prompts."""
+def read_update(source: SettingsByMeaning, *, sequences_of_row: int = 1) -> Pass:
+    """How the update cuts its batch; an optimizer step has so many sequences, of whatever prompts.
+
+    Args:
+        source: the settings of the model that is trained.
+        sequences_of_row: 2 where sizes count pairs.
+    """
+    mini_batch = source.integer("mini_batch")
+    batching = _batching(source, "budget", "micro_batch")
+    micro_batch = batching.micro_batch_sequences * sequences_of_row
     return Pass(
-        batching=_batching(source, "budget", "micro_batch"),
-        mini_batch_sequences=source.integer("mini_batch"),
+        batching=replace(batching, micro_batch_sequences=micro_batch),
+        mini_batch_sequences=None if mini_batch is None else mini_batch * sequences_of_row,
     )
 
 
@@ -86,15 +99,35 @@ def is_packed(source: SettingsByMeaning) -> bool:
     return packed or dynamic
 
 
+def context_ranks(source: SettingsByMeaning) -> int:
+    """Ranks that share the tokens of a sequence."""
+    return source.integer("megatron.context" if source.flag("megatron") else "dtensor.context", default=1)
+
+
 def _exclusive(source: SettingsByMeaning) -> InputError:
     return source.error("dynamic", _("dynamic batches and packed sequences exclude each other"))
 
 
 def _batching(source: SettingsByMeaning, budget: str, micro_batch: str) -> Batching:
-    """A budget of tokens where sequences are packed or sorted into dynamic batches, else a number of them."""
+    """A budget of tokens where sequences are packed or sorted into dynamic batches, else a number of them.
+
+    What a micro-batch holds is divided by ranks of context parallelism behind that.
+
+    Source: NeMo-RL v0.5.0 to v0.7.0 ``models/policy/lm_policy.py`` (``max_tokens_per_microbatch``: "we just
+    shard into DP shards here as Sequence packing allows for CP"), ``models/megatron/data.py``
+    (``pad_full_seq_to``).
+    """
     static = source.integer(micro_batch, default=source.integer("micro_batch", default=1))
     if not is_packed(source):
         return Batching(dynamic=False, token_budget=1, micro_batch_sequences=static)
     way = "packed" if source.flag("packed") else "dynamic"
     tokens = source.integer(f"{way}.{budget}", default=source.integer("total_tokens", default=512) * static)
-    return Batching(dynamic=True, token_budget=tokens, micro_batch_sequences=static)
+    # stages of a pipeline send one another as much each time
+    in_turns = source.flag("megatron") and source.integer("megatron.pipeline", default=1) > 1
+    return Batching(
+        dynamic=True,
+        token_budget=ceil(tokens / context_ranks(source)),
+        micro_batch_sequences=static,
+        packs_whole=True,
+        fills_budget=way == "packed" and in_turns,
+    )

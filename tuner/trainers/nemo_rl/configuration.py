@@ -15,6 +15,8 @@ from tuner.inputs.yaml_file import Document
 from tuner.language import _
 from tuner.trainers.bundled_releases import ReleaseChoice
 from tuner.trainers.layers import Layers
+from tuner.trainers.nemo_rl import placeholders
+from tuner.trainers.nemo_rl.algorithms import READ, algorithm_of
 from tuner.trainers.nemo_rl.detection import ALGORITHMS
 from tuner.trainers.nemo_rl.exemplars import GRPO, exemplars
 from tuner.trainers.nemo_rl.inheritance import InheritedFiles, compose, composed, replaces
@@ -25,8 +27,6 @@ from tuner.trainers.schema import Schema
 
 if TYPE_CHECKING:
     from tuner.inputs.user_input import Count
-
-_READ = ("grpo", "sft")  # the sections of algorithms that are read
 
 
 class NemoConfiguration(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class NemoConfiguration(Struct, frozen=True, kw_only=True):
         return None
 
     def remarks(self, version: str) -> tuple[Remark, ...]:  # noqa: D102
-        return ()
+        return placeholders.remarks(self.on(version).settings)
 
     def adding(self, overrides: Sequence[str]) -> "NemoConfiguration":  # noqa: D102
         more = parse_overrides(on_command_line(overrides)).overrides
@@ -144,12 +144,12 @@ def _origin(composition: InheritedFiles, version: str) -> str:
 
 
 def _expect_read(tree: Mapping[str, Any], document: Document | None) -> None:
-    """Refuse a job that learns neither by rewards as GRPO does nor from given sequences.
+    """Refuse a job without an algorithm that is read.
 
     Raises:
         UnsupportedError: it is one of another algorithm.
     """
-    if any(isinstance(tree.get(section), dict) for section in _READ):
+    if algorithm_of(tree) is not None:
         return
     other = next((name for name in ALGORITHMS if isinstance(tree.get(name), dict)), None)
     message = (
@@ -162,5 +162,5 @@ def _expect_read(tree: Mapping[str, Any], document: Document | None) -> None:
         message,
         location=location,
         key=other,
-        hint=_("those that have a section {sections} are").format(sections=_(" or ").join(_READ)),
+        hint=_("those that have a section {sections} are").format(sections=_(" or ").join(READ)),
     )

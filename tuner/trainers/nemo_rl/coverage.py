@@ -4,9 +4,11 @@ from tuner.inputs.tree import dotted, leaves
 from tuner.language import N_
 from tuner.trainers.coverage import Coverage
 from tuner.trainers.key_facts import Affects
+from tuner.trainers.nemo_rl.algorithms import learns_from_given, source_of
 from tuner.trainers.nemo_rl.exemplars import exemplars
+from tuner.trainers.nemo_rl.images import image_key
 from tuner.trainers.nemo_rl.inheritance import composed
-from tuner.trainers.nemo_rl.keys import TABLE
+from tuner.trainers.nemo_rl.keys import BESIDE, GENERATING, GIVEN, TABLES
 from tuner.trainers.nemo_rl.releases import RELEASES
 from tuner.trainers.omission import IdleKeys, Omission, OmissionContext, switched
 from tuner.versions import at_least
@@ -24,21 +26,32 @@ def _recomputes_apart(job: OmissionContext) -> str | None:
     return _CHECKPOINTING if apart and job.settings.flag(_CHECKPOINTING) else None
 
 
+def _sees_uncounted(job: OmissionContext) -> str | None:
+    """The data of a job with images that are not counted."""
+    source = source_of(job.settings, job.version)
+    return image_key(source) if source.flag("megatron") or learns_from_given(source) else None
+
+
 _OMISSIONS = (
     Omission(
-        name=N_("the critic's and other models of algorithms beside GRPO"),
-        reason=N_("their states and passes take turns with the policy's"),
-        patterns=(
-            "value.**",
-            "ppo.**",
-            "dpo.**",
-            "rm.**",
-            "sft.**",
-            "distillation.**",
-            "teacher.**",
-            "teachers.**",
+        name=N_("the vision tower's activations"),
+        reason=N_("images are not counted under Megatron, nor those of given sequences"),
+        patterns=(),
+        trigger=_sees_uncounted,
+    ),
+    Omission(
+        name=N_("quantization of the trained model"),
+        reason=N_(
+            "ModelOpt computes weights and activations as if they had few bits, and vLLM may have these"
         ),
-        trigger=switched("value.model_name"),
+        patterns=("policy.quant_*", "policy.disable_modelopt_layer_spec", "policy.generation.quant_cfg"),
+        trigger=switched("policy.quant_cfg"),
+    ),
+    Omission(
+        name=N_("teachers of other vocabularies"),
+        reason=N_("their logits are brought from one vocabulary to another"),
+        patterns=("teachers.**",),
+        trigger=switched("teachers"),
     ),
     Omission(
         name=N_("distillation from teachers"),
@@ -48,7 +61,7 @@ _OMISSIONS = (
     ),
     Omission(
         name=N_("a reward model"),
-        reason=N_("it has GPUs of its own, which are taken from the policy's"),
+        reason=N_("it has GPUs of its own"),
         patterns=("env.reward_model.**",),
         trigger=switched("env.reward_model.model_name", "env.reward_model.enabled"),
     ),
@@ -88,6 +101,13 @@ _OMISSIONS = (
         trigger=switched("policy.megatron_cfg.distributed_data_parallel_config.use_custom_fsdp"),
     ),
     Omission(
+        name=N_("products in 8 bits"),
+        reason=N_("they are taken to be as fast as in 16, and their inputs to be kept in 16"),
+        patterns=("policy.megatron_cfg.fp8_cfg.fp8", "policy.megatron_cfg.fp8_cfg.fp8_recipe"),
+        affects=Affects.SECONDS,
+        trigger=switched("policy.megatron_cfg.fp8_cfg.enabled"),
+    ),
+    Omission(
         name=N_("a fused head"),
         reason=N_("log-probabilities are computed from hidden states in chunks, without logits"),
         patterns=(
@@ -120,6 +140,8 @@ _OMISSIONS = (
             "policy.dtensor_cfg.**",
             "policy.megatron_cfg.**",
             "policy.generation.**",
+            "value.**",
+            "teacher.**",
             "policy.hf_config_overrides.**",
             "policy.optimizer.**",
             "policy.sequence_packing.**",
@@ -136,7 +158,12 @@ def _reads(key: str, version: str) -> bool:
     return any(own.key == key and own.holds(version) for own in _SPELLINGS)
 
 
-_SPELLINGS = tuple(own for spellings in TABLE.keys.values() for own in spellings)
+_SPELLINGS = tuple(
+    own
+    for table in (*TABLES.values(), *BESIDE.values())
+    for spellings in table.keys.values()
+    for own in spellings
+)
 
 
 def _unread_keys(*sections: str) -> tuple[str, ...]:
@@ -176,13 +203,18 @@ _NO_EFFECT = (
     ),
     IdleKeys(
         name=N_("engines that are not chosen"),
-        reason=N_("Is for generation by transformers alone."),
-        patterns=("policy.generation_batch_size",),
+        reason=N_("Is for an engine that no release has any more."),
+        patterns=("policy.generation_batch_size", "policy.activation_checkpointing_enabled"),
     ),
     IdleKeys(
         name=N_("the loss and its optimization"),
         reason=N_("Changes what is learned, not how long it takes or how much it needs."),
-        patterns=("policy.scheduler.**", "policy.max_grad_norm", *_unread_keys("loss_fn", "grpo")),
+        patterns=(
+            "policy.scheduler.**",
+            "policy.max_grad_norm",
+            "policy.reward_model_cfg.**",
+            *_unread_keys("loss_fn", "value_loss_fn", *GENERATING, *GIVEN),
+        ),
     ),
 )
 

@@ -16,6 +16,7 @@ from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.models.adapters import ALL_LINEAR, count_adapters, megatron_adapter_parameters
 from tuner.trainers.nemo_rl.batches import TOKEN_BYTES, is_packed
+from tuner.trainers.nemo_rl.images import sees_images
 from tuner.trainers.nemo_rl.releases import TORCH
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.workload import (
@@ -33,9 +34,7 @@ from tuner.workload import (
     Scaling,
 )
 
-_DIVIDED = "NeMo Automodel with tensor, context or expert parallelism"
-_FIRST = "the first worker for DTensor"
-_FP8 = "Megatron in 8 bits"
+_CAST_BYTES = 2  # of a weight in 8 bits, as it is and transposed
 _MEGATRON_LINEARS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 
 
@@ -64,14 +63,21 @@ def read_engine(source: SettingsByMeaning, model: ModelShape, gpus: int, *, colo
     return _dtensor(source, model, gpus, colocated=colocated)
 
 
-def read_head(source: SettingsByMeaning, engine: Engine) -> OutputHead:
+def read_head(source: SettingsByMeaning, engine: Engine, *, largest: bool = False) -> OutputHead:
     """How log-probabilities come about: a log-softmax of all columns in float32, no entropy.
 
+    Args:
+        source: the settings of the model.
+        engine: that runs it.
+        largest: whether only the largest logits of each token are taken, and made probabilities among them.
+
     Source: NeMo-RL v0.7.0 ``models/automodel/train.py`` (``_compute_local_logprobs``),
-    ``distributed/model_utils.py`` (``get_next_token_logprobs_from_logits``, ``DistributedLogprob``).
+    ``distributed/model_utils.py`` (``get_next_token_logprobs_from_logits``, ``DistributedLogprob``,
+    ``get_distillation_topk_logprobs_from_logits``).
     """
     megatron = engine.backend is Backend.MEGATRON
     temperature = source.number("temperature", default=1.0)
+    takes = largest and not source.settings.flag("loss_fn.zero_outside_topk")
     return OutputHead(
         kind=HeadKind.LOGITS,
         compiled=False,
@@ -79,13 +85,15 @@ def read_head(source: SettingsByMeaning, engine: Engine) -> OutputHead:
         scaling=Scaling.NONE if megatron or temperature == 1.0 else Scaling.IN_PLACE,
         logits_dtype=DType.FLOAT32,
         fused_cross_entropy=False,
-        log_softmax=True,
+        log_softmax=not takes,
+        takes_columns=takes,
+        shares_columns=not megatron and engine.parallel.tensor > 1,
         fusable=(),
     )
 
 
 def _dtensor(source: SettingsByMeaning, model: ModelShape, gpus: int, *, colocated: bool) -> Engine:
-    """FSDP2 over masters in float32; tensor and context parallelism are told by name alone.
+    """FSDP2 over masters in float32, by either worker.
 
     Layers are units and fetch the next one, the root has all else and stays gathered. That gradients are kept
     whole until the last micro-batch is a switch of Automodel's own loops, which NeMo-RL's does not ask.
@@ -94,15 +102,11 @@ def _dtensor(source: SettingsByMeaning, model: ModelShape, gpus: int, *, colocat
     (``automodel_forward_backward``); NeMo Automodel ``components/distributed/parallelizer.py``
     (``apply_fsdp2_sharding_recursively``), ``components/distributed/utils.py`` (``get_sync_ctx``).
     """
-    sizes = [source.integer(f"dtensor.{axis}", default=1) for axis in ("tensor", "context", "expert")]
-    library = _DIVIDED if max(sizes) > 1 else "" if source.flag("dtensor.second", default=True) else _FIRST
     packed, offload = is_packed(source), source.flag("dtensor.offload")
     leaves = colocated and not offload
-    shard = gpus // source.integer("dtensor.replicas", default=1)
     return Engine(
-        backend=Backend.NOT_MODELLED if library else Backend.FSDP2,
-        library=library,
-        parallel=Parallelism(gpus=gpus, shard=max(1, shard)),
+        backend=Backend.FSDP2,
+        parallel=_mesh(source, gpus),
         stored_dtype=DType.FLOAT32,
         compute_dtype=source.dtype("precision", default=DType.BFLOAT16),
         reduce_dtype=DType.FLOAT32,
@@ -115,19 +119,51 @@ def _dtensor(source: SettingsByMeaning, model: ModelShape, gpus: int, *, colocat
         param_offload=leaves,
         host_copy=HostCopy.PAGEABLE,
         optimizer_offload=leaves,
+        optimizer_copy=HostCopy.PAGEABLE,
         streamed_offload=offload,
+        tokens_travel=True,
         keeps_root=True,
         whole_root=True,
         forward_prefetch=True,
-        title="" if library else "automodel (fsdp2)",
+        title="automodel (fsdp2)",
         attention=Attention.SEQUENCES if source.flag("packed") else Attention.MASKED_ROWS,
         torch=TORCH[source.version],
         reads_positions=source.flag("packed"),
         layers_fusable=False,  # by a key of another kind, which is not read
         packing_tested=True,
-        idle_tower=model.tower is not None,
+        idle_tower=model.tower is not None and not sees_images(source),
         lora=_dtensor_lora(source, model),
         token_bytes=TOKEN_BYTES,
+    )
+
+
+def _mesh(source: SettingsByMeaning, gpus: int) -> Parallelism:
+    """Ranks of Automodel: those that share a copy of the states have the columns and experts of it dealt out.
+
+    Experts are dealt out among the ranks of data and context parallelism, which is no axis of its own.
+
+    Source: NeMo Automodel ``components/distributed/mesh_utils.py`` (``create_device_mesh``).
+
+    Raises:
+        InputError: the parallel sizes do not divide the GPUs.
+    """
+    axes = ("tensor", "context", "expert")
+    tensor, context, experts = (source.integer(f"dtensor.{axis}", default=1) for axis in axes)
+    others = gpus // (tensor * context)
+    if gpus % (tensor * context) or (others * context) % experts:
+        raise source.error(
+            "dtensor.tensor",
+            _(
+                "tensor {tensor} x context {context}, with experts dealt out to {experts} ranks, do not "
+                "divide the trainer's {gpus} GPUs"
+            ).format(tensor=tensor, context=context, experts=experts, gpus=gpus),
+        )
+    return Parallelism(
+        gpus=gpus,
+        shard=max(1, gpus // source.integer("dtensor.replicas", default=1)),
+        tensor=tensor,
+        context=context,
+        expert=experts,
     )
 
 
@@ -139,8 +175,8 @@ def _megatron(source: SettingsByMeaning, model: ModelShape, gpus: int, *, coloca
     halves = precise and dtype is DType.BFLOAT16 and not host
     packed = source.flag("packed")
     return Engine(
-        backend=Backend.NOT_MODELLED if source.flag("megatron.fp8") else Backend.MEGATRON,
-        library=_FP8 if source.flag("megatron.fp8") else "",
+        backend=Backend.MEGATRON,
+        cast_weight_bytes=_CAST_BYTES if _casts_weights(source) else 0,
         parallel=_grid(source, gpus),
         stored_dtype=dtype,
         compute_dtype=dtype,
@@ -155,6 +191,8 @@ def _megatron(source: SettingsByMeaning, model: ModelShape, gpus: int, *, coloca
         param_offload=colocated,
         optimizer_offload=colocated,
         host_copy=HostCopy.PINNED,
+        optimizer_copy=HostCopy.PAGEABLE,
+        keeps_main_weights=colocated and not precise,
         divides_sequence=source.flag("megatron.divides_sequence"),
         fused_weight_gradients=source.flag("megatron.fused_gradients"),
         fused_rotary=source.flag("megatron.fused_rotary"),
@@ -168,6 +206,11 @@ def _megatron(source: SettingsByMeaning, model: ModelShape, gpus: int, *, coloca
         token_bytes=TOKEN_BYTES,
         **_recomputation(source),
     )
+
+
+def _casts_weights(source: SettingsByMeaning) -> bool:
+    """Whether products read copies of the weights in 8 bits; else these are stored in 8 bits, as often."""
+    return source.flag("megatron.fp8") and not source.flag("megatron.fp8_weights")
 
 
 def _grid(source: SettingsByMeaning, gpus: int) -> Parallelism:

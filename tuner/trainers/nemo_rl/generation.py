@@ -31,6 +31,8 @@ _MANY_SEQUENCES = 1024
 #: Of what is free on a card where nobody gives the buffer's size. Source: NeMo-RL v0.7.0
 #: ``weight_sync/ipc_weight_synchronizer.py`` (``NRL_REFIT_BUFFER_MEMORY_RATIO``).
 _BUFFER_SHARE = 0.3
+#: Of a card that sends to others, and the most. Source: ``utils/packed_tensor.py``.
+_SENT_SHARE, _MOST_SENT = 0.02, 5 * GIB
 
 
 def engine_version(source: SettingsByMeaning) -> str:
@@ -86,6 +88,7 @@ def read_rollout(
         frees_memory=shares.colocated,
         sleep_level=1,
         own_process=True,
+        batches_at_once=_batches_at_once(source),
         returns_log_probs=True,
         log_stats=True,
         colocated=shares.colocated,
@@ -95,25 +98,35 @@ def read_rollout(
     )
 
 
+def _batches_at_once(source: SettingsByMeaning) -> int:
+    """Batches whose responses are generated side by side: those that may be as old as the trainer takes them.
+
+    Source: NeMo-RL v0.5.0 to v0.7.0 ``algorithms/async_utils`` (``_inflight_sema``).
+    """
+    return source.integer("asynchronous.age", default=1) if source.flag("asynchronous") else 1
+
+
 def read_sync(
     source: SettingsByMeaning, model: ModelShape, actor: Engine, rollout: Rollout, gpu: Gpu
 ) -> WeightSync:
     """How new weights travel: through two buffers that are filled in turn and mapped by the engine.
 
     Together they take three tenths of what the weights of both leave free on the card, unless their size is
-    given.
+    given. To engines on GPUs of their own they are sent from two of a fiftieth of the card each.
+
+    Source: NeMo-RL v0.5.0 to v0.7.0 ``utils/packed_tensor.py`` (``get_target_packed_tensor_size``).
     """
-    given = source.value("sync.buffer")
-    total = (
-        int(source.number("sync.buffer", default=0.0) * GIB)
-        if given
-        else _buffers(model, actor, rollout, gpu)
-    )
+    total = int(source.number("sync.buffer", default=0.0) * GIB)
+    if not rollout.colocated:
+        total = 2 * min(int(_SENT_SHARE * gpu.memory_bytes), _MOST_SENT)
+    elif not total:
+        total = _buffers(model, actor, rollout, gpu)
     return WeightSync(
         bucket_bytes=max(1, total // 2),
         buckets=2,
         gathers_whole_model=False,
         sent_dtype=actor.compute_dtype,
+        broadcasts=not rollout.colocated,
         stages_weights=True,
         offloads_first=False,
         resumes_first=True,

@@ -1,6 +1,7 @@
 """A configuration of NeMo-RL on the example that it inherits from: it reads and checks itself."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -15,15 +16,18 @@ from tuner.language import _
 from tuner.model_shape import ModelShape
 from tuner.trainers.key_changes import KeysOfConfiguration, changed_keys
 from tuner.trainers.key_facts import KeyChange, KeyState
-from tuner.trainers.nemo_rl import checks
+from tuner.trainers.nemo_rl import checks, tied_batches
+from tuner.trainers.nemo_rl.algorithms import distils, has_critic, learns_from_given, source_of
+from tuner.trainers.nemo_rl.batches import context_ranks
 from tuner.trainers.nemo_rl.cluster import shares
 from tuner.trainers.nemo_rl.exemplars import exemplars
 from tuner.trainers.nemo_rl.generation import engine_version
 from tuner.trainers.nemo_rl.inheritance import composed
-from tuner.trainers.nemo_rl.keys import MODEL, TABLE
+from tuner.trainers.nemo_rl.keys import MODEL
 from tuner.trainers.nemo_rl.parts import free_fields, parts, quantities_of
+from tuner.trainers.nemo_rl.placeholders import model_named
 from tuner.trainers.nemo_rl.releases import RELEASES
-from tuner.trainers.nemo_rl.workload import learns_from_given, read
+from tuner.trainers.nemo_rl.workload import read
 from tuner.trainers.omission import OmissionContext
 from tuner.trainers.proposal_writer import ProposalWriter
 from tuner.trainers.protocol import Base, LeftOut, Loaded, RolloutEngineChoice, Trainer
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     from tuner.workload.place import FailurePlace
     from tuner.workload.validation import Validating
 
+_VALUE, _TEACHER = "value.model_name", "teacher.model_name"
+
 
 class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
     """What a user gave, on the example of a bundled release.
@@ -47,7 +53,7 @@ class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
     version: str
     base: Base
     model_key: str = MODEL
-    critic_model_key: str = ""
+    critic_model_key: str = _VALUE
 
     @property
     def trainer(self) -> Trainer:  # noqa: D102
@@ -82,7 +88,12 @@ class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
 
     @property
     def planned_steps(self) -> int | None:  # noqa: D102
-        return self._source.integer("batch.steps") if self.settings.is_set("grpo.max_num_steps") else None
+        source = self._source
+        named = source.key("batch.steps")
+        if named is None or not self.settings.is_set(named):
+            return None
+        steps = source.integer("batch.steps", default=0, minimum=-1)  # below 1: the epochs decide
+        return steps if steps > 0 else None
 
     def steps_over(self, rows: int) -> int | None:  # noqa: D102
         prompts = self._source.integer("batch.prompts", default=0, minimum=0)
@@ -91,13 +102,14 @@ class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
         )
 
     def model_path(self) -> str | None:  # noqa: D102
-        return self.settings.text(MODEL)
+        return model_named(self.settings)
 
     def critic_model_path(self) -> str | None:  # noqa: D102
-        return None
+        return self.settings.text(_VALUE) if has_critic(self._source) else None
 
     def service_paths(self) -> tuple[tuple[ServiceRole, str], ...]:  # noqa: D102
-        return ()
+        teacher = self.settings.text(_TEACHER) if distils(self._source) else None
+        return () if teacher is None else ((ServiceRole.TEACHER, teacher),)
 
     def cluster_size(self) -> tuple[int, int]:  # noqa: D102
         parted = shares(self._source)
@@ -146,6 +158,8 @@ class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
             rollout_engine_version=rollout_engine_version,
             lengths=lengths,
             zero_advantage_ratio=zero_advantage_ratio,
+            critic_model=critic_model,
+            teacher_model=next(iter((service_models or {}).values()), None),
         )
 
     def check(self, workload: Workload) -> list[Finding]:  # noqa: D102
@@ -153,16 +167,26 @@ class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
 
     def override_writer(self, before: Workload) -> Callable[[Workload], Written]:  # noqa: D102
         def read_again(settings: Settings) -> Workload:
-            return replace(self, settings=settings).workload(
+            changed = replace(self, settings=settings)
+            tied_batches.expect_uncompared(self._source, changed._source)
+            return changed.workload(
                 model=before.model,
-                critic_model=None,
+                critic_model=None if before.critic is None else before.critic.model,
+                service_models=_teachers(before),
                 cluster=before.cluster,
                 rollout_engine_version=None if before.rollout is None else before.rollout.engine_version,
                 lengths=before.batch.lengths,
                 zero_advantage_ratio=before.batch.zero_advantage_ratio,
             )
 
-        return ProposalWriter(before, self._source, parts=parts, read=read_again, free=free_fields).written
+        return ProposalWriter(
+            before,
+            self._source,
+            parts=partial(parts, tied=tied_batches.are_tied(self._source)),
+            read=read_again,
+            free=free_fields,
+            followers=lambda _changed: tied_batches.followers(self._source),
+        ).written
 
     def resting_on_defaults(self, workload: Workload) -> tuple[tuple[str, object], ...]:  # noqa: D102
         unset = (key for key in self._quantities if key in self.settings and not self.settings.is_set(key))
@@ -221,8 +245,20 @@ class LoadedNemoConfiguration(Struct, frozen=True, kw_only=True):
         source = self._source
         idle = "policy.dtensor_cfg." if source.flag("megatron") else "policy.megatron_cfg."
         known = quantities_of(generates=not learns_from_given(source))
-        return {key: quantity for key, quantity in known.items() if not key.startswith(idle)}
+        # a budget is that of all ranks that share a sequence, and its limits are those of one
+        shared = {Quantity.TOKEN_BUDGET} if context_ranks(source) > 1 else set()
+        return {
+            key: quantity
+            for key, quantity in known.items()
+            if not key.startswith(idle) and quantity not in shared
+        }
 
     @property
     def _source(self) -> SettingsByMeaning:
-        return SettingsByMeaning(settings=self.settings, version=self.version, table=TABLE)
+        return source_of(self.settings, self.version)
+
+
+def _teachers(workload: Workload) -> dict[str, ModelShape]:
+    """The teacher of a job, by its name; none where its reference is the policy as it was."""
+    model = None if workload.reference is None else workload.reference.model
+    return {} if model is None else {model.name: model}

@@ -1,8 +1,10 @@
 """The fields of a workload that keys of NeMo-RL decide and that advice may change."""
 
 from collections.abc import Iterator
+from math import ceil
 
 from tuner.trainers.fields import COUNT, FLAG, NEGATED_FLAG, Context, Form, Plain
+from tuner.trainers.nemo_rl.tied_batches import are_tied
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.trainers.workload_part import WorkloadPart
 from tuner.workload import Backend, Checkpointing, Quantity, Workload
@@ -42,8 +44,17 @@ _OF_ENGINE = (
 )
 
 
-def parts(source: SettingsByMeaning, workload: Workload) -> Iterator[WorkloadPart]:
-    """The parts, each with the keys that are read for it."""
+def parts(
+    source: SettingsByMeaning, workload: Workload, *, tied: bool | None = None
+) -> Iterator[WorkloadPart]:
+    """The parts, each with the keys that are read for it.
+
+    Args:
+        source: the settings.
+        workload: what they are to be read as.
+        tied: whether micro-batches of log-probabilities follow those of training; None: as the settings are.
+    """
+    tied = are_tied(source) if tied is None else tied
     context = Context(source=source)
     megatron = workload.actor.engine.backend is Backend.MEGATRON
     if workload.rollout is not None:
@@ -56,10 +67,15 @@ def parts(source: SettingsByMeaning, workload: Workload) -> Iterator[WorkloadPar
         following=_OF_ENGINE,
     )
     way = "packed" if source.flag("packed") else "dynamic" if source.flag("dynamic") else ""
-    yield _batching(context, ("actor", "update", "batching"), f"{way}.budget" if way else "micro_batch")
+    ranks = workload.actor.engine.parallel.context
+    budget = f"{way}.budget" if way else "micro_batch"
+    yield _batching(context, ("actor", "update", "batching"), budget, ranks)
     log_prob = f"{way}.log_prob_budget" if way else "log_prob_micro_batch"
-    if workload.actor.log_prob is not None:
-        yield _batching(context, ("actor", "log_prob", "batching"), log_prob)
+    if workload.actor.log_prob is not None and not way and tied:
+        both = ("micro_batch_sequences", "token_budget", "fills_budget")
+        yield WorkloadPart(path=("actor", "log_prob", "batching"), following=both)
+    elif workload.actor.log_prob is not None:
+        yield _batching(context, ("actor", "log_prob", "batching"), log_prob, ranks)
     if workload.reference is not None:
         yield WorkloadPart(path=("reference",), following=("engine", "head", "log_prob"))
 
@@ -70,13 +86,27 @@ def free_fields(before: Workload, after: Workload) -> dict[tuple[str, ...], tupl
     return {("actor", "engine"): ("param_offload", "optimizer_offload")} if streams else {}
 
 
-def _batching(context: Context, path: tuple[str, ...], meaning: str) -> WorkloadPart:
-    """How a pass is cut: by a budget where sequences are packed, else by their number."""
+def _batching(context: Context, path: tuple[str, ...], meaning: str, ranks: int) -> WorkloadPart:
+    """How a pass is cut: by a budget where sequences are packed, else by their number.
+
+    A budget is that of all ranks that share a sequence.
+    """
     static = meaning.endswith("micro_batch")
     field = "micro_batch_sequences" if static else "token_budget"
     other = "token_budget" if static else "micro_batch_sequences"
+    form = COUNT if static else _budget(ranks)
     return WorkloadPart(
-        path=path, fields=(Plain[Context](field, meaning, COUNT),), context=context, following=(other,)
+        path=path,
+        fields=(Plain[Context](field, meaning, form),),
+        context=context,
+        following=(other, "fills_budget"),
+    )
+
+
+def _budget(ranks: int) -> Form:
+    return Form(
+        decode=lambda source, meaning, default: ceil(source.integer(meaning, default=default) / ranks),
+        encode=lambda tokens: tokens * ranks,
     )
 
 

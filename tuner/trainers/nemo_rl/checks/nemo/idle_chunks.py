@@ -39,7 +39,7 @@ _KEY = "policy.logprob_chunk_size"
 def check(source: SettingsByMeaning, workload: Workload) -> Iterator[Finding]:
     """A finding where chunks are joined again."""
     engine, chunk = workload.actor.engine, source.integer("log_prob_chunk")
-    if chunk is None or engine.backend is not Backend.FSDP2:
+    if chunk is None or engine.backend is not Backend.FSDP2 or engine.parallel.tensor > 1:
         return
     yield report(
         RULE,

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from tuner.findings import Finding, Goal, Numerics, Rule, Severity
 from tuner.language import N_, _
 from tuner.trainers.nemo_rl.checks.report import report
+from tuner.trainers.nemo_rl.tied_batches import LOG_PROB, TRAINING, are_compared, sizes, tensor_ranks
 from tuner.trainers.settings_by_meaning import SettingsByMeaning
 from tuner.workload import Workload
 
@@ -33,18 +34,12 @@ RULE = Rule(
     goal=Goal.CORRECTNESS,
     numerics=Numerics.REORDERED,
 )
-_LEAST_RANKS = 4
-_TRAINING, _LOG_PROB = "policy.train_micro_batch_size", "policy.logprob_batch_size"
 
 
 def check(source: SettingsByMeaning, workload: Workload) -> Iterator[Finding]:
     """A finding where the two sizes differ."""
-    ranks = max(source.integer("megatron.tensor", default=1) if source.flag("megatron") else 1, 1)
-    if source.flag("dtensor"):
-        ranks = source.integer("dtensor.tensor", default=1)
-    training = source.integer("micro_batch", default=1)
-    log_prob = source.integer("log_prob_micro_batch", default=training)
-    if ranks < _LEAST_RANKS or training == log_prob or source.flag("on_policy"):
+    training, log_prob = sizes(source)
+    if not are_compared(source) or training == log_prob:
         return
     yield report(
         RULE,
@@ -52,8 +47,14 @@ def check(source: SettingsByMeaning, workload: Workload) -> Iterator[Finding]:
         _(
             "NeMo-RL asserts under tensor parallelism of {ranks} that {first}={training} and "
             "{second}={log_prob} are equal"
-        ).format(ranks=ranks, first=_TRAINING, training=training, second=_LOG_PROB, log_prob=log_prob),
-        keys=(_LOG_PROB, _TRAINING),
-        overrides=(f"{_LOG_PROB}={training}",),
+        ).format(
+            ranks=tensor_ranks(source),
+            first=TRAINING,
+            training=training,
+            second=LOG_PROB,
+            log_prob=log_prob,
+        ),
+        keys=(LOG_PROB, TRAINING),
+        overrides=(f"{LOG_PROB}={training}",),
         notes=(_("it starts with NRL_IGNORE_TP_ACCURACY_CHECK=1 in its environment"),),
     )
