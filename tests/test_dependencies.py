@@ -41,7 +41,7 @@ def imported() -> Iterator[tuple[str, str]]:
 def test_every_import_is_declared() -> None:
     extras = PROJECT["optional-dependencies"]
     known = declared(PROJECT["dependencies"])
-    known |= declared([one for extra in ("gpu", "trace", "ray") for one in extras[extra]])
+    known |= declared([one for extra in ("gpu", "trace", "ray", "mcp") for one in extras[extra]])
     used = set(imported())
     job = {(name, file) for name, file in used if name in OF_THE_JOB and file.startswith(_INSIDE_A_JOB)}
     assert len(used) > 400

@@ -34,7 +34,7 @@ def browser() -> Iterator["playwright.Browser"]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The page of a configuration in both languages, of a log, which has tables, and of the other commands."""
+    """The page of a configuration in both languages, of a log, which has tables, and of other commands."""
     folder = tmp_path_factory.mktemp("pages")
     pages = {
         "en": run("advise", *JOB, "-f", "html"),

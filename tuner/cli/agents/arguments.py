@@ -40,7 +40,7 @@ _WORDS: Any = (
 )
 
 
-def _said(kind: type) -> dict[str, Any]:
+def _stated(kind: type) -> dict[str, Any]:
     """What is said of a job beside its configuration, each under the name of its option."""
     return {
         name: (hint | None, Field(default=None, alias=_argument(name), description=HELP[_option(name)]))
@@ -100,7 +100,7 @@ ADVISE = _arguments(
     ),
     log=_text("The log of a run of this job, or its end: a path."),
     parts=_parts("advise"),
-    **_said(PremiseValues),
+    **_stated(PremiseValues),
 )
 CHECK = _arguments(
     "CheckArguments",
@@ -108,7 +108,7 @@ CHECK = _arguments(
     words=_WORDS,
     select=_texts("Codes, names or groups of the rules that are asked; all where empty."),
     ignore=_texts("Those that are not."),
-    **_said(PremiseValues),
+    **_stated(PremiseValues),
 )
 DIFF = _arguments(
     "DiffArguments",
@@ -116,7 +116,7 @@ DIFF = _arguments(
     words=_WORDS,
     other_source=_text("The second configuration; the first one again where it is left out."),
     other_words=(_WORDS[0], []),
-    **_said(PremiseValues),
+    **_stated(PremiseValues),
 )
 PLAN = _arguments(
     "PlanArguments",
@@ -130,7 +130,7 @@ PLAN = _arguments(
     vary=_texts("KEY=A,B for keys that a plan leaves alone by itself."),
     longest=(Annotated[bool, Field(description="Whether it is said how long responses may get.")], False),
     parts=_parts("plan"),
-    **_said(PlanPremiseValues),
+    **_stated(PlanPremiseValues),
 )
 EXPLAIN_OOM = _arguments(
     "ExplainArguments",
@@ -141,7 +141,7 @@ EXPLAIN_OOM = _arguments(
     source=_text("The job that met it; the error alone is explained without it."),
     words=_WORDS,
     log=_text("The log of the run: a path."),
-    **_said(PremiseValues),
+    **_stated(PremiseValues),
 )
 ESTIMATE_MEMORY = _arguments(
     "EstimateArguments",

@@ -93,12 +93,12 @@ def answer(name: str, arguments: dict[str, Any]) -> protocol.CallToolResult:
         wrong = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
         return _refusal({"error": without_secrets("; ".join(wrong))})
     except TunerError as error:
-        return _refusal(_said(error))
+        return _refusal(_told_error(error))
     except Exception as error:  # a fault of ours ends one call, not the server
         return _refusal({"error": without_secrets(f"internal error: {type(error).__name__}: {error}")})
 
 
-def _said(error: TunerError) -> dict[str, Any]:
+def _told_error(error: TunerError) -> dict[str, Any]:
     """The parts of an error, without what is secret."""
     place = error.location
     return {
