@@ -55,14 +55,14 @@ def _option_defaults(statements: list[ast.AST]) -> Iterator[tuple[str, object]]:
     for node in statements if options else ():
         call = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
         parsed = call is not None and isinstance(call.func, ast.Attribute) and call.func.attr in _PARSING
-        for holder in _held(node) if parsed and isinstance(node, ast.Assign) else ():
+        for holder in _options_name(node) if parsed and isinstance(node, ast.Assign) else ():
             for option in options:
                 name, default = _option(option)
                 if name and default is not None:
                     yield f"{holder}_{name}", default
 
 
-def _held(node: ast.Assign) -> Iterator[str]:
+def _options_name(node: ast.Assign) -> Iterator[str]:
     """The name of the options: ``args = ...`` or ``args, others = ...``."""
     target = node.targets[0]
     first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
