@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cli.runner import ROOT, run
+from tuner.timing.spreads import EIGHT_OF_TEN
 
 pytestmark = pytest.mark.sampled(12)
 
@@ -77,14 +78,14 @@ def test_the_json_has_them_with_the_workload() -> None:
 
 
 def test_generation_is_as_much_longer_as_the_last_response_waits_for_tools() -> None:
-    """And may be as long as without: what waits may end no later than others."""
+    """And may be nearly as long as without: what waits may end no later than others, in eight cases of ten."""
     plain, waiting = (
         next(phase for phase in report(*MEANS, *options)["time"] if phase["phase"] == "rollout")
         for options in ((), ("--tool-seconds", "30.5"))
     )
     assert waiting["seconds"] == pytest.approx(plain["seconds"] + 30.5)
     assert waiting["high_s"] < plain["high_s"] + 30.5 * 1.3
-    assert waiting["low_s"] < waiting["seconds"] - 30.5
+    assert waiting["low_s"] < waiting["seconds"] - EIGHT_OF_TEN * 30.5
     assert "; the last response waits 30.5 s for tools (--tool-seconds) not set" in words(
         *MEANS, "--tool-seconds", "30.5"
     )

@@ -372,7 +372,7 @@ def test_a_block_says_what_of_the_memory_it_does_not_count() -> None:
 
 def test_seconds_are_compared_with_what_runs() -> None:
     text = " ".join(advice_text(answers.answer(), PAPER).split())
-    assert "step 100 → 90 s (72 to 121, modelled), 10% (9% to 11%) shorter than the cheapest" in text
+    assert "step 100 → 90 s (75 to 115, modelled), 10% (9% to 11%) shorter than the cheapest" in text
     fits = " ".join(advice_text(answers.answer(answers.advice(Verdict.FITS, logits=30.0)), PAPER).split())
     assert "10% (9% to 11%) shorter" in fits
     assert "cheapest form" not in fits

@@ -136,7 +136,7 @@ def test_the_script_of_a_job(text: str, script: str | None) -> None:
         ("n = b'x'\nrun(f'python a.py x.y={n}')\n", "\npython a.py x.y=${n}\n"),
         ("n = None\nrun(f'python a.py x.y={n}')\n", "\npython a.py x.y=${n}\n"),
         ("n = 'a b'\nrun(f'python a.py x.y={n}')\n", "export n='a b'; \npython a.py x.y=${n}\n"),
-        ("run(f'python a.py x.y={a.b} x.z={1 + 2}')\n", "python a.py x.y=${a_b} x.z=${_1___2}\n"),
+        ("run(f'python a.py x.y={a.b} x.z={1 + 2}')\n", "python a.py x.y=${a_b} x.z=$(((1 + 2)))\n"),
         ("run(['python', 'a.py', 'x.y=a b', 'x.z=\"q\"'])\n", 'python a.py "x.y=a b" "x.z=\\"q\\""\n'),
         ("run(['python', 'a.py', n, 'x.y=1'])\n", "python a.py x.y=1\n"),
         ("x = (", None),

@@ -12,13 +12,14 @@ from tuner.render.html_pictures import PicturedJob, pictures
 def comparison_html(comparison: ConfigurationDiff) -> str:
     """The whole comparison as a page."""
     sides = ((_("before"), comparison.before), (_("after"), comparison.after))
+    heading = _("What the change does")
     title = _("{before} against {after}").format(
         before=comparison.before.given.source, after=comparison.after.given.source
     )
     return html_page(
         title,
         [
-            f"<h1>{_('What the change does')}</h1>",
+            f"<h1>{heading}</h1>",
             html_text(comparison_document(comparison, full=True)),
             pictures([_pictured(name, side) for name, side in sides]),
             attached(comparison_json(comparison)),

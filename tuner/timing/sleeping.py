@@ -63,7 +63,7 @@ def gives_pages_back(workload: Workload) -> bool:
 def given_back_seconds(workload: Workload, freed: float) -> float:
     """Freed blocks of the update, which the trainer gives back while weights are handed over, one by one.
 
-    As many as the update has left (:mod:`tuner.timing.freed`), no more than the card has room for.
+    As many as the update has left (``tuner.timing.freed``), no more than the card has room for.
 
     All trainers of a node do so at the same time, and wait for each other in the driver. Since verl 0.6 they
     are no blocks but the pages of expandable segments, and go more slowly.

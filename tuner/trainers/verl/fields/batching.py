@@ -272,10 +272,10 @@ def _response_length(context: ReleaseContext) -> str:
 
 def _own_length(source: ReleaseSettings, meaning: str) -> int:
     """A length that the user gives the rollout; zero where it follows the data's, or in a project."""
-    key = source.key(meaning)
+    key, length = source.key(meaning), source.integer(meaning, default=0)  # looked at, whoever sets it
     if key is None or source.settings.program is not None or not source.settings.is_set(key):
         return 0
-    return source.integer(meaning, default=0)
+    return length
 
 
 def _asks_to_balance(context: ReleaseContext) -> bool:
