@@ -87,7 +87,8 @@ def test_a_small_model_waits_for_the_host_and_a_large_one_does_not() -> None:
     assert not waits(small.with_rollout(overlaps_scheduling=False))
     assert not waits(small.with_rollout(cuda_graphs=False))  # it launches as many kernels for fewer sequences
     assert not waits(small, 8) and not waits(small, 16)
-    assert waits(small.with_rollout(data_parallel=2), 512)  # each engine replays a step of its half
+    halves = small.with_rollout(data_parallel=2)  # each engine replays a step of its half
+    assert waits(halves, 64) and waits(halves, 512) and not waits(halves, 1024)
     assert not waits(small, 1024)
     apart = small.with_rollout(own_process=True)  # half of what the host does is less than the GPU does
     assert not waits(apart) and waits(apart.with_rollout(capture_sizes=(2048,)), 2048)
