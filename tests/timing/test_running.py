@@ -5,7 +5,7 @@ from tuner.timing.generation.running import Running
 
 
 def waiting(length: int) -> Waiting:
-    return Waiting(count=1, prompt=10, length=length, place=0)
+    return Waiting(count=1, place=0, length=length, new=0.0)
 
 
 def test_the_next_end_comes_before_a_limit_that_is_farther() -> None:

@@ -178,6 +178,7 @@ def test_one_that_writes_its_verdict_has_all_logits(version: str) -> None:
     service = workload_of(overrides, version).reward
     assert service is not None
     assert service.model == QWEN25_32B
+    assert not service.model.value_head
     assert service.server is not None
     assert service.server.sampler_bytes > 0
 
