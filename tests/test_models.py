@@ -14,7 +14,7 @@ from tuner import resources, shipped
 from tuner.architectures import model_types
 from tuner.errors import InputError, TunerError, UnsupportedError
 from tuner.model_shape import QueryKeyNorm
-from tuner.models import find_model, model_names, shape_from_config
+from tuner.models import find_model, library, model_names, shape_from_config
 from tuner.models.library import read_profile
 from tuner.models.shape import read_config
 
@@ -196,6 +196,7 @@ def test_a_look_up_parses_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
         return reading(file, **keys)
 
     monkeypatch.setattr(resources, "read_profile", counted)
+    library._find_in_profiles.cache_clear()  # another test may have asked
     find_model("Qwen3-8B")
     assert [file.stem for file in parsed] == ["qwen3-8b"]
 
