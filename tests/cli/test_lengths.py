@@ -78,7 +78,7 @@ def test_the_json_has_them_with_the_workload() -> None:
 
 
 def test_generation_is_as_much_longer_as_the_last_response_waits_for_tools() -> None:
-    """And may be nearly as long as without: what waits may end no later than others, in eight cases of ten."""
+    """And may be nearly as long as without: in eight cases of ten what waits ends no later than others."""
     plain, waiting = (
         next(phase for phase in report(*MEANS, *options)["time"] if phase["phase"] == "rollout")
         for options in ((), ("--tool-seconds", "30.5"))
