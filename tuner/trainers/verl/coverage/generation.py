@@ -31,11 +31,12 @@ def _transformers(job: OmissionContext) -> str | None:
     return NAME_KEY if job.workload.rollout is not None and job.workload.rollout.is_trainer else None
 
 
-def _own_lengths(job: OmissionContext) -> str | None:
-    """Another length than that of the data, which the release takes by default."""
-    pairs = ((f"{_ROLLOUT}.{name}_length", f"data.max_{name}_length") for name in ("prompt", "response"))
-    differing = (own for own, data in pairs if job.settings.get(own) != job.settings.get(data))
-    return next(differing, None)
+def _own_prompts(job: OmissionContext) -> str | None:
+    """Another length of prompts than that of the data, which the release takes by default."""
+    own, turns = f"{_ROLLOUT}.prompt_length", f"{_ROLLOUT}.multi_turn.enable"
+    if job.settings.flag(turns):  # whose loop makes longer ones, which are counted
+        return None
+    return own if job.settings.get(own) != job.settings.get("data.max_prompt_length") else None
 
 
 def _own_loop(job: OmissionContext) -> str | None:
@@ -129,10 +130,10 @@ GENERATION: tuple[Omission, ...] = (
         rest=True,
     ),
     Omission(
-        name=N_("the rollout's own lengths"),
-        reason=N_("prompts and responses are taken to be as long as the data's keys say"),
-        patterns=(f"{_ROLLOUT}.{{prompt_length,response_length}} >=0.7.0",),
-        trigger=_own_lengths,
+        name=N_("the rollout's own length of prompts"),
+        reason=N_("prompts are taken to be as long as the data's key says"),
+        patterns=(),  # read, since a loop of turns goes by it
+        trigger=_own_prompts,
     ),
     Omission(
         name=N_("servers of the asynchronous rollout"),

@@ -272,10 +272,11 @@ def _response_length(context: ReleaseContext) -> str:
 
 def _own_length(source: ReleaseSettings, meaning: str) -> int:
     """A length that the user gives the rollout; zero where it follows the data's, or in a project."""
-    key, length = source.key(meaning), source.integer(meaning, default=0)  # looked at, whoever sets it
-    if key is None or source.settings.program is not None or not source.settings.is_set(key):
+    key = source.key(meaning)
+    if key is None or source.settings.program is not None:
         return 0
-    return length
+    source.settings.get(key)  # counts as looked at: what this says is asked again once somebody sets the key
+    return source.integer(meaning, default=0) if source.settings.is_set(key) else 0
 
 
 def _asks_to_balance(context: ReleaseContext) -> bool:
