@@ -73,6 +73,13 @@ def test_the_one_card_that_a_run_was_on_is_the_premise(tmp_path: Path) -> None:
     assert advised(tmp_path, "# Single-H200 training")[:2] == ("h200-sxm", 2)
 
 
+def test_one_card_in_chinese_counts_as_one(tmp_path: Path) -> None:
+    script = COUNTS.replace("trainer.n", "actor_rollout_ref.rollout.tensor_model_parallel_size=1 trainer.n")
+    assert advised(tmp_path, "# \u5355\u5361 4090 \u8bad\u7ec3", script)[:2] == ("rtx-4090", 1)
+    assert advised(tmp_path, "# \u5355\u5f20 A100 80GB", script)[:2] == ("a100-sxm-80g", 1)
+    assert advised(tmp_path, "# \u5355\u5361 4090 \u5373\u53ef", SETS)[0] != "rtx-4090"  # it would do
+
+
 @pytest.mark.parametrize(
     ("comments", "card"),
     [
