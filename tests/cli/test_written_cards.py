@@ -161,6 +161,8 @@ def test_the_readme_beside_the_script_names_the_card(readme: str, named: bool, t
         ("README.md", "Training took 3 days (H20 96GB).\n", "h20-sxm"),
         ("README.md", "We recommend conda. Our experiments ran on 4 NVIDIA A800-80GB GPUs.\n", "a800-sxm"),
         ("README.md", "| **Infrastructure** | 8 nodes \u00d7 8 H100 GPUs |\n", "h100-sxm"),
+        ("readme.md", "Training took 3 days (H20 96GB).\n", "h20-sxm"),
+        ("Readme.MD", "Training took 3 days (H20 96GB).\n", "h20-sxm"),
         ("setup_box.sh", "# Cloud H20 96GB, prepared once\n", "h20-sxm"),
         ("README.md", "At least an H20 96GB.\n", ""),
         ("README.md", "It needs a card such as the H20 96GB.\n", ""),
