@@ -13,6 +13,7 @@ When it does not apply
 ----------------------
 ``rollout.mode=async``, SGLang, and 0.7.0 and later.
 A copy of verl whose code never reads the budget, as those from before 0.2: the engine then takes its own.
+A copy that raises as vLLM does, only where chunked prefill is off.
 
 Sources
 -------
@@ -42,7 +43,13 @@ RULE = Rule(
 
 _RAISES = Releases(until="0.7.0")
 
-GUARDS = (CodeGuard(words="max_num_batched_tokens max_model_len enable_chunked_prefill", releases=_RAISES),)
+GUARDS = (
+    CodeGuard(
+        words="max_num_batched_tokens max_model_len enable_chunked_prefill",
+        held="enable_chunked_prefill",  # copies raise as vLLM itself does, where it is off
+        releases=_RAISES,
+    ),
+)
 _CHUNKED = f"{ROLLOUT}.enable_chunked_prefill"
 _KEY = f"{ROLLOUT}.max_num_batched_tokens"
 
