@@ -13,7 +13,6 @@ When it does not apply
 ----------------------
 ``rollout.mode=async``, SGLang, and 0.7.0 and later.
 A copy of verl whose code never reads the budget, as those from before 0.2: the engine then takes its own.
-A copy that raises as vLLM does, only where chunked prefill is off.
 
 Sources
 -------
