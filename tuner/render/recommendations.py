@@ -115,7 +115,7 @@ def recommendation(item: Recommendation, number: int, advice: Advice) -> Iterato
     if finding.location is not None:
         yield Paragraph(text=_("set in {place}").format(place=user_text(place(finding.location))), level=2)
     if item.price is not None:
-        yield Paragraph(text=price(item.price, item, advice), level=2)
+        yield Paragraph(text=price_in(item.price, item, advice), level=2)
     yield Paragraph(text=_trust(item), level=2, mark=Mark.DIM)
     for note in finding.notes:
         yield Paragraph(text=user_text(sentence(plain(note))), label="    - ", level=2, further=1)
@@ -136,12 +136,18 @@ def _trust(item: Recommendation) -> str:
     )
 
 
-def price(cost: Price, item: Recommendation, advice: Advice) -> str:
+def price_in(cost: Price, item: Recommendation, advice: Advice) -> str:
+    """The price of one piece of the advice in words."""
+    capacity = advice.estimate.capacity_bytes
+    return price(cost, capacity_bytes=capacity, overfills=overfills_host(item, advice))
+
+
+def price(cost: Price, *, capacity_bytes: int, overfills: bool = False) -> str:
     """Memory in the rule's phase and in the worst phase, and the modelled time of a step.
 
     What the host cannot hold makes no job fit, whatever it frees on the card.
     """
-    parts, capacity_bytes = [], advice.estimate.capacity_bytes
+    parts = []
     if not same_gib(cost.before_bytes, cost.after_bytes):
         parts.append(f"{cost.phase.value} {change(cost.before_bytes, cost.after_bytes)}")
     phase, worst = (cost.before_bytes, cost.after_bytes), (cost.worst_before_bytes, cost.worst_after_bytes)
@@ -149,7 +155,7 @@ def price(cost: Price, item: Recommendation, advice: Advice) -> str:
         parts.append(
             _("worst phase {change}").format(change=change(cost.worst_before_bytes, cost.worst_after_bytes))
         )
-    if overfills_host(item, advice):
+    if overfills:
         parts.append(_("with it alone the job does not fit"))
     elif cost.worst_before_bytes > capacity_bytes >= cost.worst_after_bytes:
         parts.append(_("then the expected peak fits"))
