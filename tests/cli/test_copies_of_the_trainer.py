@@ -444,6 +444,24 @@ def test_a_budget_that_the_copy_never_hands_on_is_not_too_small(repository: Path
     assert ("CFG130" in found) is named
 
 
+@pytest.mark.parametrize("off", [True, False])
+def test_a_budget_that_a_copy_refuses_without_chunked_prefill_stops_nothing_with_it(
+    repository: Path, off: bool
+) -> None:
+    """A copy may raise where vLLM itself does, and the release in the other case."""
+    (repository / "verl" / "trainer" / "main_ppo.py").write_text("pass\n")
+    (repository / "verl" / "workers" / "vllm_rollout.py").write_text(
+        f"if max_num_batched_tokens < max_model_len and {'not ' * off}config.enable_chunked_prefill:\n"
+        '    raise ValueError("too small")\n'
+    )
+    (repository / "run.sh").write_text(
+        f"{LAUNCH.replace('temperature=0', 'temperature=1')} data.max_prompt_length=16384"
+    )
+    answer = advice(repository, "--verl-version", "0.4.1")
+    refused = [item["code"] for item in answer["findings"] if item["refuses"]]
+    assert ("CFG130" in refused) is not off
+
+
 def in_groups(tree: dict[str, Any], folder: Path, name: str, *, lost: str) -> None:
     """Write a configuration as releases since 0.5 do: a file for each group, one of which is lost."""
     plain = {key: value for key, value in tree.items() if not isinstance(value, dict)}

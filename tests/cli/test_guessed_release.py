@@ -403,3 +403,21 @@ def test_a_condition_keeps_the_number_that_a_check_leaves_out_of_the_rest() -> N
     judged = cast("JudgedFor", SimpleNamespace(trainer="verl", release="0.4.1"))
     (told,) = alike(InputFindings(source="run.sh", lines=(line,), judged_for=judged))
     assert told.message == "only if the release is verl 0.4.1 or older: verl lacks the key a.b"
+
+
+STORES_TWICE = (
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=16 "
+    "data.max_prompt_length=1024 data.max_response_length=4096 actor_rollout_ref.model.path=Qwen/Qwen3-8B "
+    "actor_rollout_ref.actor.use_kl_loss=True actor_rollout_ref.actor.ppo_mini_batch_size=2 "
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 actor_rollout_ref.rollout.name=vllm "
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1 trainer.n_gpus_per_node=2 "
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1 "
+    "actor_rollout_ref.rollout.tensor_model_parallel_size=1"
+)
+
+
+def test_what_another_release_does_already_is_advice_for_the_others_alone() -> None:
+    """Releases before 0.6.0 store the reference in 16 bits, and have no key for it."""
+    report = reported(STORES_TWICE, "--gpu", "a100-sxm-80g", "--host-memory", "128", "--isolated")
+    (message,) = (one["message"] for one in report["findings"] if one["code"] == "MEM013")
+    assert message.startswith("only if the release is verl 0.6.0")

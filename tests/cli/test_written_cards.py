@@ -73,6 +73,13 @@ def test_the_one_card_that_a_run_was_on_is_the_premise(tmp_path: Path) -> None:
     assert advised(tmp_path, "# Single-H200 training")[:2] == ("h200-sxm", 2)
 
 
+def test_one_card_in_chinese_counts_as_one(tmp_path: Path) -> None:
+    script = COUNTS.replace("trainer.n", "actor_rollout_ref.rollout.tensor_model_parallel_size=1 trainer.n")
+    assert advised(tmp_path, "# \u5355\u5361 4090 \u8bad\u7ec3", script)[:2] == ("rtx-4090", 1)
+    assert advised(tmp_path, "# \u5355\u5f20 A100 80GB", script)[:2] == ("a100-sxm-80g", 1)
+    assert advised(tmp_path, "# \u5355\u5361 4090 \u5373\u53ef", SETS)[0] != "rtx-4090"  # it would do
+
+
 @pytest.mark.parametrize(
     ("comments", "card"),
     [
@@ -154,6 +161,8 @@ def test_the_readme_beside_the_script_names_the_card(readme: str, named: bool, t
         ("README.md", "Training took 3 days (H20 96GB).\n", "h20-sxm"),
         ("README.md", "We recommend conda. Our experiments ran on 4 NVIDIA A800-80GB GPUs.\n", "a800-sxm"),
         ("README.md", "| **Infrastructure** | 8 nodes \u00d7 8 H100 GPUs |\n", "h100-sxm"),
+        ("readme.md", "Training took 3 days (H20 96GB).\n", "h20-sxm"),
+        ("Readme.MD", "Training took 3 days (H20 96GB).\n", "h20-sxm"),
         ("setup_box.sh", "# Cloud H20 96GB, prepared once\n", "h20-sxm"),
         ("README.md", "At least an H20 96GB.\n", ""),
         ("README.md", "It needs a card such as the H20 96GB.\n", ""),

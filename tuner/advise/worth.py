@@ -133,7 +133,7 @@ def makes_room(item: Recommendation, advice: Advice) -> bool:
     What changes the training is asked of nobody who is no further with it: it has to bring its phase within.
     So does what is no part of a block with which the job would fit, and everything where there is none.
     """
-    if item.workload is None:
+    if item.workload is None or overfills_host(item, advice):
         return False
     other = advice.if_reweighted if advice.combination is None else None
     of_block = advice.combination is not None or (other is not None and item.finding.rule.name in other.rules)
@@ -187,6 +187,14 @@ def _adds(item: Recommendation, advice: Advice) -> bool:
         alone = None if item.price is None else item.price.seconds_after
         seconds = alone if beside is None else beside.case.time.seconds
     return seconds is not None and seconds <= block.time.seconds * (1 - advice.least_gain)
+
+
+def overfills_host(item: Recommendation, advice: Advice) -> bool:
+    """Whether a change takes more of the host, of which it then needs more than is known to be there."""
+    if item.workload is None or advice.estimate.host_capacity_bytes is None:
+        return False
+    after = figures(item.workload).estimate
+    return after.host_is_short and after.host_bytes > advice.estimate.host_bytes
 
 
 def makes_sure(item: Recommendation, advice: Advice) -> bool:

@@ -15,6 +15,10 @@ _TIMES = re.compile(r"(?<![\w.])(\d{1,3})\s*[x\u00d7*]\s*(?=[A-Za-z]|\d{4}\b|\d{
 _TIMES_BEHIND = re.compile(r"(?<=[A-Za-z\d)])\s*(?:[x\u00d7*]\s*|[*\u00d7])(\d{1,2})(?![\w.])", re.IGNORECASE)
 #: ``8 \u5361 A100`` and ``A100 8 \u5361``.
 _TIMES_CHINESE = re.compile(r"(\d{1,3})\s*[\u5361\u5f20\u5757]\s*(?=[A-Za-z])")
+#: ``\u5355\u5361 4090`` and ``\u5355\u5f20 A100``.
+_ONE_CHINESE = re.compile(r"\u5355\s*[\u5361\u5f20\u5757]\s*(?=[A-Za-z]|\d{4}\b|\d{2,3} ?G)")
+#: Can be run, will do, is enough.
+_WOULD_DO = re.compile(r"\u53ef\u8dd1|\u80fd\u8dd1|\u5373\u53ef|\u8db3\u591f|\u591f\u7528")
 _BEHIND_CHINESE = re.compile(r"(?<=[A-Za-z\d)])\s+(\d{1,2})\s*[\u5361\u5f20\u5757]")
 _VARIABLE = re.compile(r"\$[({]?\w+[)}]?x?", re.IGNORECASE)
 _WORD = re.compile(r"\d+x\b|[A-Za-z0-9]+")
@@ -72,6 +76,8 @@ def mentions(lines: Iterable[Line]) -> Iterator[Mention]:
     for line in lines:
         text = _VARIABLE.sub(" ", line.text)
         text = _BEHIND_CHINESE.sub(r" x\1 ", _TIMES_CHINESE.sub(r" \1x ", text))
+        if LEAST.search(text) is None and _WOULD_DO.search(text) is None:
+            text = _ONE_CHINESE.sub(" 1x ", text)
         if LEAST.search(text) is None:
             text = _ON_ONE.sub(" 1x ", text)
         text = _TIMES_BEHIND.sub(r" x\1 ", _TIMES.sub(r" \1x ", text))

@@ -71,7 +71,8 @@ class GuessedRelease:
                 return False
             new = _new_refusals(before.release_findings, after.release_findings)
             if new:
-                return all(finding.rule.about_keys for finding in new)
+                of_keys = all(finding.rule.about_keys for finding in new)
+                return of_keys and not self._has_it_so(before.workload, overrides)
             return serves(before.workload, after.workload)
 
         likely = self._likely_releases
@@ -80,6 +81,15 @@ class GuessedRelease:
             version for version in self._release.plausible if version in (self._release.version, *likely)
         ]
         return "" if len(holding) == len(among) else self._words.of(holding, among)
+
+    def _has_it_so(self, workload: Workload, overrides: tuple[str, ...]) -> bool:
+        """Whether in another release a job already is what overrides make of it in the guessed one."""
+        from tuner.advise.differences import changes, merged  # few launches are guessed and lack a key
+
+        guessed, after = self._as_it_is(self._release.version), self._read(self._release.version, overrides)
+        if guessed is None or after is None or after.workload == guessed.workload:
+            return False
+        return merged(workload, changes(guessed.workload, after.workload)) == workload
 
     @cached_property
     def averages_elsewhere(self) -> bool:

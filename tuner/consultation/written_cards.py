@@ -22,7 +22,7 @@ from tuner.files import files_like, is_there, read_bytes, repository_folders
 from tuner.inputs.user_input import UserInput
 from tuner.units import MIB
 
-_READMES = ("README.md", "README.rst", "README.txt", "README")
+_READMES = ("readme.md", "readme.rst", "readme.txt", "readme")  # in any case
 _DOCUMENTS = "docs/*.md"  # beside a README that names no card
 _MOST_DOCUMENTS = 12
 _SETUPS = ("*setup*.sh", "*install*.sh", "scripts/*setup*.sh", "scripts/*install*.sh")
@@ -121,10 +121,17 @@ def _own_lines(given: UserInput) -> Iterator[Line]:
     yield from _sourced(given)
 
 
+def _readme(folder: Path) -> Path | None:
+    """The README of a folder, whose name is written as people like: ``README.md``, ``readme.md``."""
+    files = {file.name.lower(): file for file in reversed(files_like(folder, "*"))}  # capitals go first
+    there = (files[name] for name in _READMES if name in files)
+    return next((file for file in there if is_there(file, Path.is_file)), None)
+
+
 def _around(given: UserInput) -> Iterator[WrittenCard | None]:
     """The card of each text around a launch, the nearest first; none behind one that names several."""
     for above in repository_folders(Path(given.folder).absolute()):
-        readme = next((file for name in _READMES if is_there(file := above / name, Path.is_file)), None)
+        readme = _readme(above)
         setups = [file for form in _SETUPS for file in files_like(above, form)]
         for file in (*([] if readme is None else [readme]), *setups):
             try:

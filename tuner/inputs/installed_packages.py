@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from tuner.errors import Location
 
-_OF_GIT = re.compile(r"git(?:\+|\s+(?:clone|checkout|reset|switch)\b)|_(?:URL|REPO[A-Z]*)=\S*git")
+_OF_GIT = re.compile(
+    r"git(?:\+|\s+(?:clone|checkout|reset|switch)\b|\s*=\s*[\"'])|_(?:URL|REPO[A-Z]*)=\S*git"
+)
 _COMMAND = re.compile(r"\bpip3?\s+install\b(?P<words>(?:\\\r?\n|[^\n#])*)")
 _PINNED = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*)(?:\[[\w,\s-]*\])?==v?(\d+(?:\.\d+)*(?:[.-]?post\d+)?)")
 

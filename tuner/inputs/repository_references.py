@@ -1,8 +1,9 @@
 """The sources that a text says to check out or to install from a repository, with their version or commit.
 
-``pip install git+https://host/owner/name@v1.2``; ``git clone https://host/owner/name``, then ``cd name`` and
-``git checkout v1.2`` or ``git reset --hard COMMIT``. A variable says whose its commit is: ``VERL_COMMIT=...``
-and ``git checkout "$VERL_COMMIT"``, or ``VERL_URL=https://host/owner/verl.git`` beside it.
+``pip install git+https://host/owner/name@v1.2``; ``name = { git = "...", rev = "v1.2" }`` among the sources
+of uv; ``git clone https://host/owner/name``, then ``cd name`` and ``git checkout v1.2`` or
+``git reset --hard COMMIT``. A variable says whose its commit is: ``VERL_COMMIT=...`` and
+``git checkout "$VERL_COMMIT"``, or ``VERL_URL=https://host/owner/verl.git`` beside it.
 """
 
 import re
@@ -32,6 +33,12 @@ _ASSIGNED = re.compile(
 #: Beside a variable with the commit, in a file that scripts source: ``VERL_URL=https://host/owner/verl.git``.
 _ADDRESS = re.compile(
     rf"^(?:export[ \t]+)?([A-Z][A-Z0-9]*)_(?:URL|REPO[A-Z]*)=[\"']?https?://[^\s\"']*/{_NAME}[\"']?[ \t]*$",
+    re.MULTILINE,
+)
+#: A source of uv, in pyproject.toml: ``verl = { git = "https://host/owner/verl.git", rev = "v1.2" }``.
+_OF_UV = re.compile(
+    rf"^[ \t]*[\"']?([A-Za-z][\w.-]*)[\"']?\s*=\s*\{{(?=[^}}\n]*\bgit\s*=)"
+    rf"[^}}\n]*\b(?:rev|tag)\s*=\s*[\"']{_REF}[\"'][^}}\n]*\}}",
     re.MULTILINE,
 )
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)+(?:[.-]?post\d+)?)")
@@ -67,6 +74,8 @@ def references(text: str) -> Iterator[CheckedOutRepository]:
         text: of a script or of another file.
     """
     for match in _INSTALLED.finditer(text):
+        yield _at(match[1], match[2], match, text)
+    for match in _OF_UV.finditer(text):
         yield _at(match[1], match[2], match, text)
     entered = sorted((*_CLONED.finditer(text), *_ENTERED.finditer(text)), key=lambda match: match.start())
     for number, match in enumerate(entered):

@@ -20,7 +20,7 @@ from tuner.render.numbers import change, same_gib
 from tuner.render.recommendations import (
     Sorted,
     is_among,
-    price,
+    price_in,
     reweighted,
     share,
     sorted_advice,
@@ -205,7 +205,7 @@ def _entry(lever: _Lever, advice: Advice, *, more: int) -> Entry:
     if more > 0:
         text += _(" {more} more like it.").format(more=more)
     if lever.part is None and item is not None and item.price is not None:
-        cost = price(item.price, capacity_bytes=advice.estimate.capacity_bytes)
+        cost = price_in(item.price, item, advice)
         text += _(" Alone: {cost}.").format(cost=cost)
     elif item is not None and lever.part is not None:
         text += _freed(item, lever.part, advice)
@@ -253,7 +253,7 @@ def _is_decision(item: Recommendation) -> bool:
 def _decision(item: Recommendation, advice: Advice) -> Entry:
     """What it would bring and what it does to the training, then its overrides."""
     rule, cost = item.finding.rule, item.price
-    brings = "" if cost is None else price(cost, capacity_bytes=advice.estimate.capacity_bytes)
+    brings = "" if cost is None else price_in(cost, item, advice)
     effect = _("numerics: {numerics}").format(numerics=_effect(item, advice))
     said = clauses(filter(None, (brings, effect, _instead(item, advice))))
     text = titled(f"{rule.code} {strong(rule.name)}", said)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from tuner.advise import Advice, Price, Recommendation
-from tuner.advise.worth import gains_nothing
+from tuner.advise.worth import gains_nothing, overfills_host
 from tuner.findings import Severity
 from tuner.language import _, ngettext
 from tuner.render.document.marks import ARROW, OF_SEVERITY, Mark, marked, strong, user_text
@@ -90,7 +90,7 @@ def _list(
 ) -> Iterator[tuple[Part, ...]]:
     yield (Paragraph(text=titled(strong(title), text), further=1),)
     for number, item in enumerate(items, start=after + 1):
-        yield tuple(recommendation(item, number, capacity_bytes=advice.estimate.capacity_bytes))
+        yield tuple(recommendation(item, number, advice))
 
 
 def _counts(items: Sequence[Recommendation]) -> str:
@@ -105,7 +105,7 @@ def _counts(items: Sequence[Recommendation]) -> str:
     return _("{counts}; largest gain first").format(counts=by_severity) if len(items) > 1 else by_severity
 
 
-def recommendation(item: Recommendation, number: int, *, capacity_bytes: int) -> Iterator[Part]:
+def recommendation(item: Recommendation, number: int, advice: Advice) -> Iterator[Part]:
     """One entry. Only prose is wrapped: an override can always be copied whole."""
     finding = item.finding
     severity = strong(marked(_(finding.severity.value), OF_SEVERITY[finding.severity]))
@@ -115,7 +115,7 @@ def recommendation(item: Recommendation, number: int, *, capacity_bytes: int) ->
     if finding.location is not None:
         yield Paragraph(text=_("set in {place}").format(place=user_text(place(finding.location))), level=2)
     if item.price is not None:
-        yield Paragraph(text=price(item.price, capacity_bytes=capacity_bytes), level=2)
+        yield Paragraph(text=price_in(item.price, item, advice), level=2)
     yield Paragraph(text=_trust(item), level=2, mark=Mark.DIM)
     for note in finding.notes:
         yield Paragraph(text=user_text(sentence(plain(note))), label="    - ", level=2, further=1)
@@ -136,8 +136,17 @@ def _trust(item: Recommendation) -> str:
     )
 
 
-def price(cost: Price, *, capacity_bytes: int) -> str:
-    """Memory in the rule's phase and in the worst phase, and the modelled time of a step."""
+def price_in(cost: Price, item: Recommendation, advice: Advice) -> str:
+    """The price of one piece of the advice in words."""
+    capacity = advice.estimate.capacity_bytes
+    return price(cost, capacity_bytes=capacity, overfills=overfills_host(item, advice))
+
+
+def price(cost: Price, *, capacity_bytes: int, overfills: bool = False) -> str:
+    """Memory in the rule's phase and in the worst phase, and the modelled time of a step.
+
+    What the host cannot hold makes no job fit, whatever it frees on the card.
+    """
     parts = []
     if not same_gib(cost.before_bytes, cost.after_bytes):
         parts.append(f"{cost.phase.value} {change(cost.before_bytes, cost.after_bytes)}")
@@ -146,7 +155,9 @@ def price(cost: Price, *, capacity_bytes: int) -> str:
         parts.append(
             _("worst phase {change}").format(change=change(cost.worst_before_bytes, cost.worst_after_bytes))
         )
-    if cost.worst_before_bytes > capacity_bytes >= cost.worst_after_bytes:
+    if overfills:
+        parts.append(_("with it alone the job does not fit"))
+    elif cost.worst_before_bytes > capacity_bytes >= cost.worst_after_bytes:
         parts.append(_("then the expected peak fits"))
     elif cost.worst_after_bytes > capacity_bytes >= cost.worst_before_bytes:
         parts.append(_("with it alone the job does not fit"))

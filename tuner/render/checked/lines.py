@@ -18,7 +18,7 @@ from tuner.language import _
 from tuner.override_text import override_key
 from tuner.render import does_not_fit, lost_override, missing_configuration, not_modelled
 from tuner.render.document.marks import ARROW
-from tuner.render.recommendations import price
+from tuner.render.recommendations import price_in
 from tuner.render.words import effect_beside
 from tuner.review.input_findings import CheckedGpu, FindingLine, InputFindings, JudgedFor, PhaseUse
 from tuner.timing import phase_interval
@@ -71,13 +71,12 @@ def lines(answer: Consultation) -> tuple[FindingLine, ...]:
 def _priced(answer: Consultation, item: Recommendation, overrides: tuple[str, ...]) -> FindingLine:
     """Advice with what it costs or gains, in the words that it has there."""
     finding, cost = item.finding, item.price if overrides else None
-    capacity = answer.advice.estimate.capacity_bytes
     return replace(
         _line(answer, finding, overrides),
         price=cost,
         gain=""
         if cost is None or changes_nothing(cost)
-        else price(cost, capacity_bytes=capacity).replace(ARROW, "->"),
+        else price_in(cost, item, answer.advice).replace(ARROW, "->"),
         effect=effect_beside(item.numerics) if overrides else "",
         idle=finding.proposal is not None and gains_nothing(item, answer.advice),
         minor=finding.severity is Severity.ADVICE and not brings(item, answer.advice),

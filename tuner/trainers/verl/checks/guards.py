@@ -56,6 +56,7 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
     switch: str = ""  # the key without which nothing gets there; on where it is not set
     static: Releases | None = None  # in which it stands where batches are static; a copy shows that itself
     lacks: str = ""  # words that are not in it
+    held: str = ""  # words of it that have to be so: it does not stand where one of them is not
     unless: str = ""  # words of a statement anywhere that puts it right
     unless_lacks: str = ""  # words that are not in that statement, nor around it
     settled_by: str = ""  # words of a statement by which a copy without it takes the value after all
@@ -98,7 +99,9 @@ class CodeGuard(Struct, frozen=True, kw_only=True):
         words, file = self.words.split(), self.file
         if file and self.around and not code.has_file(file):
             words, file = [*words, *self.around.split()], ""
-        return code.lines(words, lacks=self.lacks.split(), stops=not self.fails, file=file)
+        return code.lines(
+            words, lacks=self.lacks.split(), stops=not self.fails, file=file, held=self.held.split()
+        )
 
 
 def guards_of(module: ModuleType) -> tuple[CodeGuard, ...]:

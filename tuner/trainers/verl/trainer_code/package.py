@@ -88,6 +88,7 @@ class TrainerCode:
         stops: bool = True,
         file: str = "",
         outside: Iterable[str] = (),
+        held: Iterable[str] = (),
     ) -> tuple[CodeLine, ...]:
         """The statements that have all of these words in them or around them.
 
@@ -97,8 +98,10 @@ class TrainerCode:
             stops: only assertions and raised errors.
             file: what stands in the path of the file.
             outside: what does not, each of them.
+            held: words of them that stand there without a ``not``.
         """
         wanted, unwanted, elsewhere = frozenset(words), frozenset(lacks), tuple(outside)
+        true = frozenset(held)
 
         def find() -> tuple[CodeLine, ...]:
             files = self._snapshot.files
@@ -109,10 +112,10 @@ class TrainerCode:
                 if all(word in text for word in wanted)
                 for statement in files.statements_of(name)
                 if wanted <= statement.words and unwanted.isdisjoint(statement.words)
-                if statement.stops or not stops
+                if (statement.stops or not stops) and true <= statement.named
             )
 
-        question = ("lines", sorted(wanted), sorted(unwanted), stops, file, elsewhere)
+        question = ("lines", sorted(wanted), sorted(unwanted), stops, file, elsewhere, sorted(true))
         return self._snapshot.answers.answer(question, find)
 
     def line_that_reads(self, words: Sequence[str], outside: Iterable[str] = ()) -> CodeLine | None:

@@ -42,7 +42,13 @@ RULE = Rule(
 
 _RAISES = Releases(until="0.7.0")
 
-GUARDS = (CodeGuard(words="max_num_batched_tokens max_model_len enable_chunked_prefill", releases=_RAISES),)
+GUARDS = (
+    CodeGuard(
+        words="max_num_batched_tokens max_model_len enable_chunked_prefill",
+        held="enable_chunked_prefill",  # copies raise as vLLM itself does, where it is off
+        releases=_RAISES,
+    ),
+)
 _CHUNKED = f"{ROLLOUT}.enable_chunked_prefill"
 _KEY = f"{ROLLOUT}.max_num_batched_tokens"
 
