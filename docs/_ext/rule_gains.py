@@ -111,8 +111,7 @@ def gain(name: str) -> Gain:
 def advice_entry(name: str) -> str:
     """The entry that the example of a rule has in the advice, in the reader's language."""
     answer, item = _example_answer(name, language.chosen())
-    capacity = answer.advice.estimate.capacity_bytes
-    parts = tuple(recommendation(item, 1, capacity_bytes=capacity))
+    parts = tuple(recommendation(item, 1, answer.advice))
     return terminal_text(AnswerDocument(sections=(parts,)), Terminal(width=WIDTH)).rstrip("\n")
 
 
