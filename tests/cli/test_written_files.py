@@ -71,7 +71,17 @@ def names() -> set[str]:
 FIX = ("check", "grpo.yaml", *CHECK, "--fix")
 BASELINE = ("check", "grpo.yaml", *CHECK, "--write-baseline", "known.json")
 OUTPUT = ("check", "grpo.yaml", *CHECK, "-f", "json:out.json")
-WRITE = ("advise", "grpo.yaml", "--gpu", "h100-sxm", "--isolated", "--write", "grpo.yaml")
+WRITE = (
+    "advise",
+    "grpo.yaml",
+    "--gpu",
+    "h100-sxm",
+    "--isolated",
+    "--least-gain",
+    "0.001",
+    "--write",
+    "grpo.yaml",
+)
 
 
 @pytest.mark.sampled(4)
